@@ -158,7 +158,7 @@ impl RequestPaid {
     }
 }
 
-/// The progress of a secure payment that nobody else can pay now.
+/// The progress of a secure payment that is paid or about to be paid.
 #[derive(Debug, Clone)]
 pub struct LinkProgress {
     /// Status of the secure payment.
@@ -296,7 +296,7 @@ pub struct Problem {
     pub hint: Option<Cow<'static, str>>,
     /// Seconds after which the caller should retry.
     pub retry_after_s: Option<u64>,
-    /// The secure payment, when nobody else can pay it now.
+    /// The secure payment, when it is paid or about to be paid.
     pub link: Option<Box<LinkProgress>>,
     /// The links that block a multicall.
     pub multicall: Option<Box<BlockedMulticall>>,
@@ -706,7 +706,7 @@ impl DocumentedStatus {
         problem.body(Some(CALL_ID)).to_json().unwrap_or_default()
     }
 
-    /// The example body of an operation for a secure payment that nobody else can pay now; `sentence` is its message.
+    /// The example body of an operation for a secure payment that is paid or about to be paid; `sentence` is its message.
     pub(in crate::http) fn progress_example(&self, sentence: &str) -> Value {
         let status = StatusCode::from_u16(self.status).unwrap_or_default();
         let request_id = RequestIdText::example();

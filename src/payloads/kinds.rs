@@ -67,7 +67,7 @@ pub const KINDS: [PayloadKind; 18] = [
         name: "payment.failed",
         component: "PaymentFailed",
         summary: "A payment could not be executed",
-        description: "A recurring execution or a payout to a bank account failed. The member subStatus contains the reason. Crosschain and smart account payments, which can fail too, are not in this version.",
+        description: "A recurring execution, a payout to a bank account or a payment by a Safe failed. The member subStatus contains the reason. Crosschain payments, which can fail too, are not in this version.",
         schema: PaymentFailedBody::json_schema,
         sample: |names| render(&progress::failed_sample(names)),
     },

@@ -243,7 +243,7 @@ pub trait TxProofs: Send + Sync + 'static {
     /// can conceal one.
     async fn proven(&self, tx_hash: B256, final_to: u64) -> Result<Option<ProvenTx>, ChainError>;
     /// Transactions up to block `to` with an event of each contract that has one of the first topics and the mark, in the
-    /// order of the contracts. Enough distinct nodes are asked, and every transaction that one of them names is listed.
+    /// order of the contracts. Enough distinct nodes are queried, and every transaction that one of them names is listed.
     async fn list_emissions(
         &self,
         emitters: &[Emitter],

@@ -1,5 +1,5 @@
-//! Locks of a link while the owners of a Safe sign its payment. Meanwhile nobody else gets calldata, so that the link is
-//! not paid twice. A lock never stops a payment from being credited.
+//! Locks of a link while the owners of a Safe sign its payment. Meanwhile the service issues no calldata of the link, so
+//! that it is not paid twice. A lock never stops a payment from being credited.
 
 use super::SecurePayment;
 use crate::domain::{address::Address, refusal::Refusal};
@@ -39,7 +39,7 @@ pub struct AskedLock {
 }
 
 impl SecurePayment {
-    /// The lock at a time; `None` if anybody may get calldata.
+    /// The lock at a time; `None` if the service issues calldata.
     pub fn locked_at(&self, now: DateTime<Utc>) -> Option<&SafeLock> {
         self.payable_at(now).ok()?;
         self.lock.as_ref().filter(|lock| lock.until >= now)

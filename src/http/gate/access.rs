@@ -102,7 +102,7 @@ access! {
         cancelRequest updateRecurringPayment
     }
 
-    /// For the servers, people and backends of the platform: to withdraw a link.
+    /// For the servers, people and backends of the platform: to withdraw a link, or to release it from a Safe.
     LinkEnder: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] as Secret {
         withdrawSecurePayment releaseSecurePayment
     }

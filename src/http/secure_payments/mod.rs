@@ -346,7 +346,7 @@ impl SecurePayments {
     ///
     /// With `isSafe=true`, the approvals are always included, because the owners of the Safe sign all transactions
     /// together. Report the hash that they sign with `POST /v2/secure-payments/{token}/intent`: the link is then locked
-    /// until `safePaymentDeadline`, so that nobody else pays it meanwhile.
+    /// until `safePaymentDeadline`, so that no other payer pays it meanwhile.
     ///
     /// When: the payer is about to pay a link
     /// Needs: the token of the link; `wallet`, if approvals that the wallet does not need should be left out
@@ -407,7 +407,7 @@ impl SecurePayments {
     /// `transactionIndices`. If `payerAddress` is given, that wallet must be allowed to pay. `payerAddress` is required
     /// when the link hides its content until a wallet is approved.
     ///
-    /// `safeTxHash` locks the link: until the deadline, nobody else opens the link or gets calldata (423). With a secret
+    /// `safeTxHash` locks the link: until the deadline, opening it and getting its calldata return 423. With a secret
     /// credential of the creator, the lock ends at `safePaymentDeadline`, by default after 24 hours. With a client ID
     /// that has domains, `payerAddress` is required and must be a Safe that got the calldata and holds the amount; the
     /// lock ends after at most one hour, and a repeated report extends it, for 24 hours in total. The lock also ends when
