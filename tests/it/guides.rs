@@ -219,3 +219,8 @@ async fn the_bank_account_guide_commands_work_unchanged() {
 async fn the_orchestrator_guide_commands_work_unchanged() {
     follow("orchestrators.md").await;
 }
+
+#[tokio::test]
+async fn the_safe_and_multicall_guide_commands_work_unchanged() {
+    follow("safe-and-multicall.md").await;
+}
