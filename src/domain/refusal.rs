@@ -80,7 +80,7 @@ impl Refusal {
         Self::new(RefusalKind::Invalid, message)
     }
 
-    /// Rejects a multicall because of its links. Source: rules P.1.1.1.
+    /// Rejects a multicall because of its links. Source: rules P.3.7.
     pub fn blocked(blocked: BlockedChildren) -> Self {
         Self {
             blocked: Some(Box::new(blocked)),

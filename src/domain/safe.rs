@@ -1,6 +1,6 @@
 //! Safe accounts: contract wallets whose owners sign a transaction together before one of them executes it.
 //!
-//! Source: Safe contracts 1.3.0, 1.4.1 and 1.5.0; EIP-712.
+//! The formats are those of the Safe contracts 1.3.0, 1.4.1 and 1.5.0. Source: EIP-712.
 
 use super::{
     address::Address,
