@@ -49,7 +49,8 @@ impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         add(manager, "secure_payments", &OF_LOCK).await?;
         let sql = manager.get_connection();
-        sql.execute_unprepared(r#"DROP INDEX "secure_payment_intents_key""#).await?;
+        sql.execute_unprepared(r#"DROP INDEX "secure_payment_intents_key""#)
+            .await?;
         rename(manager, "tx_hash", "hash").await?;
         add(manager, "secure_payment_intents", &OF_INTENT).await?;
         create(manager, &TABLES, &INDEXES).await
@@ -96,7 +97,10 @@ async fn remove(manager: &SchemaManager<'_>, table: &'static str, columns: &[fn(
 }
 
 async fn rename(manager: &SchemaManager<'_>, from: &'static str, to: &'static str) -> Result<(), DbErr> {
-    let renamed = Table::alter().table("secure_payment_intents").rename_column(from, to).to_owned();
+    let renamed = Table::alter()
+        .table("secure_payment_intents")
+        .rename_column(from, to)
+        .to_owned();
     manager.alter_table(renamed).await
 }
 

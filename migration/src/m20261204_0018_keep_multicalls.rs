@@ -13,7 +13,10 @@ impl MigrationTrait for Migration {
 
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         let child = text_null("child_token");
-        let widened = Table::alter().table("secure_payment_items").add_column(child).to_owned();
+        let widened = Table::alter()
+            .table("secure_payment_items")
+            .add_column(child)
+            .to_owned();
         manager.alter_table(widened).await
     }
 
