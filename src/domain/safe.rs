@@ -169,7 +169,9 @@ pub fn executed_calls(
 
 /// The calls in the argument of `multiSend`; `None` if it is malformed.
 fn unpacked(input: &[u8]) -> Option<Vec<SafeCall>> {
-    let packed = SafeAccount::multiSendCall::abi_decode_validate(input).ok()?.transactions;
+    let packed = SafeAccount::multiSendCall::abi_decode_validate(input)
+        .ok()?
+        .transactions;
     let mut rest: &[u8] = &packed;
     let mut calls = Vec::new();
     while !rest.is_empty() {

@@ -63,7 +63,8 @@ impl SecurePayment {
             && lock.safe_tx_hash != asked.safe_tx_hash
         {
             let until = lock.until.to_rfc3339_opts(SecondsFormat::Secs, true);
-            let sentence = format!("Secure payment is in progress: another transaction of a Safe locks it until {until}");
+            let sentence =
+                format!("Secure payment is in progress: another transaction of a Safe locks it until {until}");
             return Err(Refusal::conflict(sentence));
         }
         if asked.deadline.is_some_and(|deadline| deadline <= now) {
@@ -78,7 +79,8 @@ impl SecurePayment {
         };
         if !asked.is_of_owner {
             if self.locks_released_at.is_some() {
-                let sentence = "The creator of this link ended the lock of a Safe, so only the creator can lock it again";
+                let sentence =
+                    "The creator of this link ended the lock of a Safe, so only the creator can lock it again";
                 return Err(Refusal::forbidden(sentence));
             }
             let end = asked.first_locked_at.unwrap_or(now) + LOCK_MAX;
@@ -147,7 +149,11 @@ mod tests {
                 ..asked(1, is_of_owner)
             };
             let lock = long_link().lock_for(&asked, at(now)).ok();
-            assert_eq!(lock.map(|lock| lock.until), until.map(at), "{is_of_owner} {deadline:?} {now}");
+            assert_eq!(
+                lock.map(|lock| lock.until),
+                until.map(at),
+                "{is_of_owner} {deadline:?} {now}"
+            );
         }
     }
 
