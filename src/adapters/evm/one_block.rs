@@ -80,9 +80,8 @@ impl EvmChain {
     pub(super) async fn agreed_balance(&self, owner: EvmAddress) -> Result<U256, ChainError> {
         let patience = self.lookup();
         let number = self.common_height(patience).await?;
-        let question = |line: NodeLookup| async move {
-            line.call::<U256>("eth_getBalance", (owner, U64::from(number))).await
-        };
+        let question =
+            |line: NodeLookup| async move { line.call::<U256>("eth_getBalance", (owner, U64::from(number))).await };
         let what = format!("balance of {owner} at block {number}");
         let elected = self.elect_by(&what, self.agreement, U256::eq, Vec::new(), patience, question);
         Ok(elected.await?.0)

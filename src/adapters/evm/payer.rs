@@ -113,7 +113,8 @@ impl StandingLookup for EvmChain {
         match token {
             Some(token) => {
                 let call = Token::balanceOfCall { owner };
-                self.agreed_answer(token.bytes(), call, |balance| balance, U256::eq).await
+                self.agreed_answer(token.bytes(), call, |balance| balance, U256::eq)
+                    .await
             }
             None => self.agreed_balance(owner).await,
         }

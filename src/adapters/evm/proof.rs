@@ -66,9 +66,7 @@ impl TxProofs for EvmChain {
             async move { emissions(&line, searches, topics, to).await }
         };
         let wanted = self.agreement_now();
-        let answers = self
-            .ask_distinct(wanted, LookupTimeout::Thorough, &[], question)
-            .await;
+        let answers = self.ask_distinct(wanted, LookupTimeout::Thorough, &[], question).await;
         if answers.given.len() < wanted {
             return Err(self.sum_up(&answers.failures));
         }
@@ -106,15 +104,20 @@ impl EmissionSearch {
     /// The transactions of the events that a node returned. Errors: an event that was not requested.
     fn read(&self, logs: &[RawLog], topics: &[B256]) -> Result<BTreeSet<B256>, NodeFailure> {
         let contract = self.emitter.contract.bytes();
-        let is_requested = |log: &RawLog| {
-            log.address == contract && log.topics.first().is_some_and(|topic| topics.contains(topic))
-        };
+        let is_requested =
+            |log: &RawLog| log.address == contract && log.topics.first().is_some_and(|topic| topics.contains(topic));
         if !logs.iter().all(is_requested) {
-            return Err(NodeFailure::Untrue("the node returned an event that was not requested".to_owned()));
+            return Err(NodeFailure::Untrue(
+                "the node returned an event that was not requested".to_owned(),
+            ));
         }
         let mark = self.emitter.mark;
         let is_marked = |log: &&RawLog| log.topics.get(1) == Some(&mark) || log.data.starts_with(mark.as_slice());
-        Ok(logs.iter().filter(is_marked).filter_map(|log| log.transaction_hash).collect())
+        Ok(logs
+            .iter()
+            .filter(is_marked)
+            .filter_map(|log| log.transaction_hash)
+            .collect())
     }
 }
 
@@ -150,9 +153,7 @@ impl EvmChain {
                 .await
         };
         let wanted = self.agreement_now();
-        let answers = self
-            .ask_distinct(wanted, LookupTimeout::Thorough, &[], question)
-            .await;
+        let answers = self.ask_distinct(wanted, LookupTimeout::Thorough, &[], question).await;
         let stated = answers.given.iter().filter_map(|(_, position)| position.as_ref());
         let stated: BTreeSet<u64> = stated.map(|position| position.block_number.to()).collect();
         // A missing response proves nothing.
