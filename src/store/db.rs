@@ -363,7 +363,13 @@ impl Db {
     /// wait longer for statements. An operator who lets callers wait longer than background work gets this wait here
     /// too.
     fn acquiring(&self) -> Option<Duration> {
-        let acquiring = |limit: Duration| if limit > PATIENCE { limit } else { limit.min(ACQUIRE_TIMEOUT) };
+        let acquiring = |limit: Duration| {
+            if limit > PATIENCE {
+                limit
+            } else {
+                limit.min(ACQUIRE_TIMEOUT)
+            }
+        };
         self.reader.deadline.map(acquiring)
     }
 

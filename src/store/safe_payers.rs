@@ -146,11 +146,7 @@ pub async fn count_awaited(
 }
 
 /// Records up to which block the execution of a Safe was searched.
-pub async fn note_searched(
-    conn: &impl ConnectionTrait,
-    awaited: &AwaitedExecution,
-    to: u64,
-) -> Result<(), StoreError> {
+pub async fn note_searched(conn: &impl ConnectionTrait, awaited: &AwaitedExecution, to: u64) -> Result<(), StoreError> {
     let to: i64 = columns::number("searched_to", to)?;
     Intents::update_many()
         .col_expr(Intent::SearchedTo, Expr::value(to))

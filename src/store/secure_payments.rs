@@ -137,7 +137,11 @@ fn to_row(conn: &impl Sealing, payment: &SecurePayment, names: &MerchantNames) -
         completed_at: payment.completed_at,
         orchestrator_id: origin.orchestrator.as_ref().map(|orchestrator| orchestrator.0.clone()),
         locked_until: payment.lock.as_ref().map(|lock| lock.until),
-        locked_by: payment.lock.as_ref().and_then(|lock| lock.safe).map(|safe| safe.canonical()),
+        locked_by: payment
+            .lock
+            .as_ref()
+            .and_then(|lock| lock.safe)
+            .map(|safe| safe.canonical()),
         lock_hash: payment.lock.as_ref().map(|lock| columns::hash_text(&lock.safe_tx_hash)),
         locks_released_at: payment.locks_released_at,
     })
@@ -899,7 +903,9 @@ pub(super) fn intent(row: secure_payment_intents::Model) -> Result<PaymentIntent
         payer_eoa: columns::address_option("payer_eoa", row.payer_eoa.as_deref())?,
         state: columns::known("state", &row.state, IntentState::from_wire)?,
         deadline: row.deadline,
-        searched_to: searched_to.map(|number| columns::number("searched_to", number)).transpose()?,
+        searched_to: searched_to
+            .map(|number| columns::number("searched_to", number))
+            .transpose()?,
         executed_by: executed_by.map(|hash| columns::hash("executed_by", hash)).transpose()?,
         transaction_indices: indices
             .transpose()?
@@ -955,7 +961,9 @@ pub async fn insert_intent(
         state: intent.state.wire().to_owned(),
         amount: intent.amount.clone(),
         deadline: intent.deadline,
-        searched_to: searched_to.map(|number| columns::number("searched_to", number)).transpose()?,
+        searched_to: searched_to
+            .map(|number| columns::number("searched_to", number))
+            .transpose()?,
         executed_by: intent.executed_by.as_ref().map(columns::hash_text),
         transaction_indices: indices.transpose()?,
     };
