@@ -134,7 +134,10 @@ async fn gather(
     }
     let mut children = HashMap::new();
     for link in links {
-        let request = link.items.first().and_then(|item| known.remove(item.request_id.as_str()));
+        let request = link
+            .items
+            .first()
+            .and_then(|item| known.remove(item.request_id.as_str()));
         let missing = || Fault(anyhow!("the request of secure payment {} is missing", link.id));
         let request = request.ok_or_else(missing)?;
         let is_seen = seen.contains(&request.row);

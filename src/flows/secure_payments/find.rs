@@ -69,7 +69,12 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowRe
         url: url(ctx, &opened.payment),
         payer: payer(ctx, &opened).await?,
         is_claimed,
-        block: block_of(&opened.payment, &opened.requests, opened.is_seen(ctx).await?, opened.now),
+        block: block_of(
+            &opened.payment,
+            &opened.requests,
+            opened.is_seen(ctx).await?,
+            opened.now,
+        ),
         opened,
     })
 }

@@ -122,7 +122,9 @@ impl OpenedLink {
             return Ok(false);
         }
         let network = self.payment.network;
-        Ok(!seen_requests(ctx, ctx.db.reader(), network, &self.requests).await?.is_empty())
+        Ok(!seen_requests(ctx, ctx.db.reader(), network, &self.requests)
+            .await?
+            .is_empty())
     }
 
     /// Until when a payment counts as in flight; `None` if no payment is seen and no payer reported one.

@@ -272,11 +272,15 @@ async fn require_means(
     };
     let handed = store::safe_payers::find(ctx.db.reader(), &opened.payment, &safe).await?;
     if handed.is_none() {
-        let sentence = "Only a Safe that got the calldata of this link can lock it: get the calldata with isSafe=true first";
+        let sentence =
+            "Only a Safe that got the calldata of this link can lock it: get the calldata with isSafe=true first";
         return Err(Refusal::forbidden(sentence).into());
     }
     let look = LinkVisit {
-        payer: Some(LinkPayer { wallet: safe, eoa: None }),
+        payer: Some(LinkPayer {
+            wallet: safe,
+            eoa: None,
+        }),
         source: None,
         is_safe: true,
     };

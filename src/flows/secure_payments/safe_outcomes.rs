@@ -146,7 +146,11 @@ async fn conclude(
     };
     store::secure_payments::set_intent(&tx, &payment, &ended).await?;
     crate::fail_at("end_safe_lock", "ended");
-    if payment.lock.as_ref().is_some_and(|lock| lock.safe_tx_hash == known.hash) {
+    if payment
+        .lock
+        .as_ref()
+        .is_some_and(|lock| lock.safe_tx_hash == known.hash)
+    {
         let unlocked = SecurePayment {
             lock: None,
             ..payment.clone()
