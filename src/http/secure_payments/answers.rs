@@ -889,7 +889,10 @@ pub struct RecordIntentBody {
     #[oai(nullable)]
     pub safe_tx_hash: Option<TxHash>,
     /// Until when the Safe executes the transaction, Unix seconds; needs `safeTxHash`. Example: `1767225600`
-    #[oai(nullable, validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991")))]
+    #[oai(
+        nullable,
+        validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991"))
+    )]
     pub safe_payment_deadline: Option<i64>,
     /// Chain on which the payment is sent; must be the chain of the payment
     pub chain: PaymentChain,

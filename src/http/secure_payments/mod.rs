@@ -583,7 +583,10 @@ fn look(
             ("token", symbol.is_given()),
         ] {
             if is_given {
-                checks.fail(name, "must be absent with isSafe: a Safe pays on the network and in the token of the link");
+                checks.fail(
+                    name,
+                    "must be absent with isSafe: a Safe pays on the network and in the token of the link",
+                );
             }
         }
         if !wallet.is_given() {
@@ -704,7 +707,10 @@ impl RecordIntentBody {
         let (hash, payer) = if is_operation {
             let (hash, account) = self.operation(&mut checks);
             if payer.is_some() {
-                checks.fail("payerAddress", "must be absent with userOpHash: smartAccountAddress pays");
+                checks.fail(
+                    "payerAddress",
+                    "must be absent with userOpHash: smartAccountAddress pays",
+                );
             }
             (hash, account)
         } else {
@@ -731,7 +737,10 @@ impl RecordIntentBody {
             checks.fail("safePaymentDeadline", "must be absent without safeTxHash");
         }
         let deadline = DateTime::from_timestamp(seconds, 0).filter(|_| seconds <= DEADLINE_MAX_S);
-        checks.take("safePaymentDeadline", deadline.ok_or("must be Unix seconds before the year 10000"))
+        checks.take(
+            "safePaymentDeadline",
+            deadline.ok_or("must be Unix seconds before the year 10000"),
+        )
     }
 
     /// The hash of the single form.
@@ -758,14 +767,20 @@ impl RecordIntentBody {
         let hash = match &self.user_op_hash {
             Some(text) => checks.take("userOpHash", text.value()),
             None => {
-                checks.fail("userOpHash", "is required with smartAccountAddress and transactionIndices");
+                checks.fail(
+                    "userOpHash",
+                    "is required with smartAccountAddress and transactionIndices",
+                );
                 None
             }
         };
         let account = match &self.smart_account_address {
             Some(text) => checks.take("smartAccountAddress", text.value()),
             None => {
-                checks.fail("smartAccountAddress", "is required with userOpHash: the account that pays");
+                checks.fail(
+                    "smartAccountAddress",
+                    "is required with userOpHash: the account that pays",
+                );
                 None
             }
         };

@@ -673,7 +673,11 @@ fn multicall_of(
         orchestrator_id: orchestrator(payment),
         branding: OrNull(None),
         payment_options: shown.options.as_deref().map(options),
-        analytics: analytics(opened, plan.filter(|_| !shown.is_masked), hides_payees || shown.is_masked),
+        analytics: analytics(
+            opened,
+            plan.filter(|_| !shown.is_masked),
+            hides_payees || shown.is_masked,
+        ),
         request_ids: opened
             .requests
             .iter()
@@ -694,7 +698,10 @@ fn multicall_child(
 ) -> MulticallChildView {
     let request = &child.request;
     let open = (!shown.is_masked).then_some(());
-    let decimals = ctx.catalogue.find(&request.terms.payment_currency).map(|known| known.decimals);
+    let decimals = ctx
+        .catalogue
+        .find(&request.terms.payment_currency)
+        .map(|known| known.decimals);
     let plan = child.fee_plan.as_ref().filter(|_| !hides_payees);
     let reference = child.link.as_ref().and_then(|link| link.about.reference.clone());
     let facts = child.facts(opened);
@@ -734,18 +741,24 @@ fn multicall_totals(ctx: &Ctx, multicall: &OpenedMulticall, is_masked: bool) -> 
     for child in children {
         let terms = &child.request.terms;
         let key = (terms.network, terms.payment_currency.as_str());
-        match sums.iter_mut().find(|(network, currency, _)| (*network, *currency) == key) {
+        match sums
+            .iter_mut()
+            .find(|(network, currency, _)| (*network, *currency) == key)
+        {
             Some((_, _, sum)) => *sum = sum.saturating_add(child.gross()),
             None => sums.push((key.0, key.1, child.gross())),
         }
     }
-    let sums = sums.into_iter().filter(|_| !is_masked).filter_map(|(network, currency, sum)| {
-        Some(CurrencyTotalView {
-            network: NetworkText::written(network),
-            currency: CurrencyIdText::written(currency),
-            total_amount: format_units(sum, ctx.catalogue.find(currency)?.decimals),
-        })
-    });
+    let sums = sums
+        .into_iter()
+        .filter(|_| !is_masked)
+        .filter_map(|(network, currency, sum)| {
+            Some(CurrencyTotalView {
+                network: NetworkText::written(network),
+                currency: CurrencyIdText::written(currency),
+                total_amount: format_units(sum, ctx.catalogue.find(currency)?.decimals),
+            })
+        });
     MulticallTotals {
         child_count: count(children.len()),
         blocked_child_count: count(children.iter().filter(|child| child.block.is_some()).count()),
@@ -803,7 +816,10 @@ fn multicall_calldata(opened: &OpenedLink, handout: &Handout, deadline: DateTime
         child_tokens: tokens,
         request_ids: children.iter().map(|child| child.request_id.clone()).collect(),
         payees: children.iter().map(|child| child.payee.clone()).collect(),
-        amounts: children.iter().map(|child| AmountText::written(&child.amount)).collect(),
+        amounts: children
+            .iter()
+            .map(|child| AmountText::written(&child.amount))
+            .collect(),
         references: children.iter().map(|child| child.payment_reference.clone()).collect(),
         transactions: texts.steps().map(Into::into).collect(),
         fee_bundle: OrNull(Some(bundle(opened, texts))),
