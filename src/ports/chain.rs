@@ -229,9 +229,11 @@ pub struct Emitter {
 /// Transactions with events of a contract, as nodes report them. They only show where to look.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportedEmissions {
-    /// Hashes of the transactions.
+    /// Hashes of the transactions. Each node can name only a few, so that a node with false data neither hides those of
+    /// other nodes nor causes endless proofs.
     pub tx_hashes: BTreeSet<B256>,
-    /// Last searched block; `None` if a node returned no events of this contract, so the search must be repeated.
+    /// Last block that every asked node searched. `None` if a node does not return the events of this contract, so that
+    /// the search must be repeated.
     pub read_to: Option<u64>,
 }
 
@@ -239,8 +241,8 @@ pub struct ReportedEmissions {
 #[async_trait]
 pub trait TxProofs: Send + Sync + 'static {
     /// A transaction with all its events, in a block at `final_to` or below. Enough distinct nodes agree on this block,
-    /// and its content is proven. `None` if the nodes know no such transaction: this proves nothing, because a node
-    /// can conceal one.
+    /// and its content is proven. `None` if no node that responds knows such a transaction: this proves nothing, because
+    /// a node can conceal one.
     async fn proven(&self, tx_hash: B256, final_to: u64) -> Result<Option<ProvenTx>, ChainError>;
     /// Transactions up to block `to` with an event of each contract that has one of the first topics and the mark, in the
     /// order of the contracts. Enough distinct nodes are queried, and every transaction that one of them names is listed.

@@ -6,6 +6,7 @@ use super::{
     EvmChain, LookupTimeout, block_ref, header_at,
     node::{NodeFailure, NodeLookup},
     settle::WantedTransactions,
+    window::NarrowingCause,
     wire::RawLog,
 };
 use crate::{
@@ -17,9 +18,9 @@ use crate::{
 };
 use alloy::primitives::{B256, U64};
 use async_trait::async_trait;
-use futures_util::future::join;
+use futures_util::future::{join, join_all};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeSet;
 
 /// The position that the receipt of a transaction states.
@@ -29,22 +30,52 @@ struct StatedPosition {
     block_number: U64,
 }
 
+/// Maximum number of transactions of one contract that a node can name in one search. A node with false data can name
+/// thousands, and each of them is proven.
+const NAMED_MAX: usize = 3;
+
+/// By what a search over too many blocks is divided before it is repeated.
+const NARROWING: u64 = 8;
+
 #[async_trait]
 impl TxProofs for EvmChain {
     async fn proven(&self, tx_hash: B256, final_to: u64) -> Result<Option<ProvenTx>, ChainError> {
-        let mut failure = None;
-        // A node with false data can name a block that does not contain the transaction, so every named block is tried.
-        for number in self.stated_blocks(tx_hash).await? {
-            if number > final_to {
-                continue;
-            }
-            match self.prove_in(tx_hash, number).await {
-                Ok(Some(proven)) => return Ok(Some(proven)),
-                Ok(None) => {}
-                Err(error) => failure = Some(error),
+        let question = |line: NodeLookup| async move {
+            line.call::<Option<StatedPosition>>("eth_getTransactionReceipt", [tx_hash])
+                .await
+        };
+        let wanted = self.agreement_now();
+        let (mut asked, mut failures) = (Vec::new(), Vec::new());
+        let (mut tried, mut unproven) = (BTreeSet::new(), None);
+        let mut answered = 0;
+        // A node with false data can conceal the transaction, or name a block that does not contain it. So every named
+        // block is tried, and the remaining nodes are asked too.
+        for more in [wanted, self.nodes.len()] {
+            let answers = self
+                .ask_distinct(more, LookupTimeout::Thorough, &asked, &question)
+                .await;
+            asked.extend(answers.given.iter().map(|(index, _)| *index));
+            asked.extend(answers.failures.iter().map(|(index, _)| *index));
+            answered += answers.given.len();
+            failures.extend(answers.failures);
+            for position in answers.given.into_iter().filter_map(|(_, position)| position) {
+                let number: u64 = position.block_number.to();
+                if number > final_to || !tried.insert(number) {
+                    continue;
+                }
+                match self.prove_in(tx_hash, number).await {
+                    Ok(Some(proven)) => return Ok(Some(proven)),
+                    Ok(None) => {}
+                    Err(error) => unproven = Some(error),
+                }
             }
         }
-        failure.map_or(Ok(None), Err)
+        match unproven {
+            Some(error) => Err(error),
+            // A missing response proves nothing.
+            None if answered < wanted => Err(self.sum_up(&failures)),
+            None => Ok(None),
+        }
     }
 
     async fn list_emissions(
@@ -53,57 +84,36 @@ impl TxProofs for EvmChain {
         topics: &[B256],
         to: u64,
     ) -> Result<Vec<ReportedEmissions>, ChainError> {
-        let width = self.nodes.iter().map(|node| node.width()).min().unwrap_or(1);
-        let searches: Vec<EmissionSearch> = emitters
-            .iter()
-            .map(|emitter| EmissionSearch {
-                emitter: *emitter,
-                to: to.min(emitter.from.saturating_add(width - 1)),
-            })
-            .collect();
-        let question = |line: NodeLookup| {
-            let searches = &searches;
-            async move { emissions(&line, searches, topics, to).await }
-        };
+        let question = |line: NodeLookup| async move { emissions(&line, emitters, topics, to).await };
         let wanted = self.agreement_now();
         let answers = self.ask_distinct(wanted, LookupTimeout::Thorough, &[], question).await;
         if answers.given.len() < wanted {
             return Err(self.sum_up(&answers.failures));
         }
-        let reported = searches.iter().enumerate().map(|(place, search)| {
-            let of_nodes = answers.given.iter().map(|(_, given)| given.get(place)?.as_ref());
-            let of_nodes: Option<Vec<&BTreeSet<B256>>> = of_nodes.collect();
-            let read_to = of_nodes.as_ref().map(|_| search.to);
-            let found = of_nodes.into_iter().flatten().flatten().copied();
+        let reported = (0..emitters.len()).map(|place| {
+            let of_nodes = || answers.given.iter().filter_map(move |(_, given)| given.get(place));
             ReportedEmissions {
-                tx_hashes: found.collect(),
-                read_to,
+                tx_hashes: of_nodes().flat_map(|found| &found.tx_hashes).copied().collect(),
+                // A node that did not search sorts before all others.
+                read_to: of_nodes().map(|found| found.read_to).min().flatten(),
             }
         });
         Ok(reported.collect())
     }
 }
 
-/// The search for events of one contract.
-struct EmissionSearch {
-    emitter: Emitter,
-    to: u64,
+/// The transactions with requested events of one contract, according to one node.
+#[derive(Default)]
+struct NodeEmissions {
+    tx_hashes: BTreeSet<B256>,
+    /// Last searched block; `None` if the node does not return the events.
+    read_to: Option<u64>,
 }
 
-impl EmissionSearch {
-    /// The parameters of the call for the events.
-    fn filter(&self, topics: &[B256]) -> Value {
-        json!([{
-            "address": self.emitter.contract.bytes(),
-            "topics": [topics],
-            "fromBlock": U64::from(self.emitter.from),
-            "toBlock": U64::from(self.to),
-        }])
-    }
-
-    /// The transactions of the events that a node returned. Errors: an event that was not requested.
-    fn read(&self, logs: &[RawLog], topics: &[B256]) -> Result<BTreeSet<B256>, NodeFailure> {
-        let contract = self.emitter.contract.bytes();
+impl NodeEmissions {
+    /// Reads the events that a node returned. Errors: an event that was not requested.
+    fn read(emitter: &Emitter, topics: &[B256], logs: &[RawLog], read_to: u64) -> Result<Self, NodeFailure> {
+        let contract = emitter.contract.bytes();
         let is_requested =
             |log: &RawLog| log.address == contract && log.topics.first().is_some_and(|topic| topics.contains(topic));
         if !logs.iter().all(is_requested) {
@@ -111,58 +121,82 @@ impl EmissionSearch {
                 "the node returned an event that was not requested".to_owned(),
             ));
         }
-        let mark = self.emitter.mark;
+        let mark = emitter.mark;
         let is_marked = |log: &&RawLog| log.topics.get(1) == Some(&mark) || log.data.starts_with(mark.as_slice());
-        Ok(logs
-            .iter()
-            .filter(is_marked)
-            .filter_map(|log| log.transaction_hash)
-            .collect())
+        let mut tx_hashes = BTreeSet::new();
+        for tx_hash in logs.iter().filter(is_marked).filter_map(|log| log.transaction_hash) {
+            if tx_hashes.len() < NAMED_MAX {
+                tx_hashes.insert(tx_hash);
+            }
+        }
+        Ok(Self {
+            tx_hashes,
+            read_to: Some(read_to),
+        })
     }
 }
 
-/// The transactions with requested events of each contract, according to one node; `None` for a contract whose events
-/// the node does not return.
+/// Searches the events of each contract on one node.
 async fn emissions(
     line: &NodeLookup,
-    searches: &[EmissionSearch],
+    emitters: &[Emitter],
     topics: &[B256],
     to: u64,
-) -> Result<Vec<Option<BTreeSet<B256>>>, NodeFailure> {
-    let calls: Vec<_> = searches
-        .iter()
-        .map(|search| ("eth_getLogs", search.filter(topics)))
-        .collect();
+) -> Result<Vec<NodeEmissions>, NodeFailure> {
+    // Strangers choose the contracts. Each contract has a call of its own, so that one with too many events delays no
+    // other one.
+    let searches = join_all(emitters.iter().map(|emitter| search(line, emitter, topics, to)));
     // A lagging node returns nothing for unknown blocks, so the last block must exist.
-    let (last, answers) = join(header_at(line, to), line.batch::<Vec<RawLog>>(&calls)).await;
+    let (last, answers) = join(header_at(line, to), searches).await;
     if last?.is_none() {
         return Err(NodeFailure::Unknown(format!("block {to} is not available yet")));
     }
-    let read = searches.iter().zip(answers?).map(|(search, logs)| match logs {
-        Ok(logs) => search.read(&logs, topics).map(Some),
-        Err(_) => Ok(None),
-    });
-    read.collect()
+    let (mut found, mut failed) = (Vec::with_capacity(answers.len()), None);
+    for answer in answers {
+        match answer {
+            Ok(emissions) => found.push(emissions),
+            Err(failure) if failure.is_untrue() => return Err(failure),
+            Err(failure) => {
+                failed = Some(failure);
+                found.push(NodeEmissions::default());
+            }
+        }
+    }
+    let has_searched = found.iter().any(|emissions| emissions.read_to.is_some());
+    match failed.filter(|_| !has_searched) {
+        Some(failure) => Err(failure),
+        None => Ok(found),
+    }
+}
+
+/// Searches the events of one contract, over as many blocks as the node allows.
+async fn search(line: &NodeLookup, emitter: &Emitter, topics: &[B256], to: u64) -> Result<NodeEmissions, NodeFailure> {
+    let mut last = to.min(emitter.from.saturating_add(line.node.width() - 1));
+    loop {
+        let filter = json!([{
+            "address": emitter.contract.bytes(),
+            "topics": [topics],
+            "fromBlock": U64::from(emitter.from),
+            "toBlock": U64::from(last),
+        }]);
+        match line.call::<Vec<RawLog>>("eth_getLogs", filter).await {
+            Ok(logs) => return NodeEmissions::read(emitter, topics, &logs, last),
+            // The node does not learn this width: it depends on how many events the contract emits.
+            Err(failure) if last > emitter.from && is_too_wide(&failure) => {
+                last = emitter.from + (last - emitter.from) / NARROWING;
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+fn is_too_wide(failure: &NodeFailure) -> bool {
+    let cause = failure.narrower();
+    // After a timeout, no time is left for another call.
+    cause.is_some_and(|cause| cause != NarrowingCause::Slow)
 }
 
 impl EvmChain {
-    /// The blocks in which a transaction is, according to as many nodes as must agree.
-    async fn stated_blocks(&self, tx_hash: B256) -> Result<BTreeSet<u64>, ChainError> {
-        let question = |line: NodeLookup| async move {
-            line.call::<Option<StatedPosition>>("eth_getTransactionReceipt", [tx_hash])
-                .await
-        };
-        let wanted = self.agreement_now();
-        let answers = self.ask_distinct(wanted, LookupTimeout::Thorough, &[], question).await;
-        let stated = answers.given.iter().filter_map(|(_, position)| position.as_ref());
-        let stated: BTreeSet<u64> = stated.map(|position| position.block_number.to()).collect();
-        // A missing response proves nothing.
-        if stated.is_empty() && answers.given.len() < wanted {
-            return Err(self.sum_up(&answers.failures));
-        }
-        Ok(stated)
-    }
-
     async fn prove_in(&self, tx_hash: B256, number: u64) -> Result<Option<ProvenTx>, ChainError> {
         let header = self.agree(number, Vec::new()).await?;
         let block = block_ref(&header).map_err(|failure| self.malformed(failure.to_string()))?;

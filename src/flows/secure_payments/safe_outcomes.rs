@@ -25,10 +25,6 @@ use alloy::primitives::Address as EvmAddress;
 /// Maximum number of executions that are searched on a network at once.
 const SEARCHED_AT_ONCE: u64 = 100;
 
-/// Maximum number of transactions that are proven for one execution at once. Nodes can name transactions that do not
-/// exist.
-const PROVEN_AT_ONCE: usize = 10;
-
 /// Code of the failure in `payment.failed`.
 const FAILED: &str = "safe_execution_failed";
 
@@ -81,7 +77,7 @@ async fn follow(
 ) -> FlowResult<()> {
     let (safe, hash) = (emitter.contract, awaited.intent.hash);
     let mut is_complete = true;
-    for tx_hash in reported.tx_hashes.iter().take(PROVEN_AT_ONCE) {
+    for tx_hash in &reported.tx_hashes {
         match proofs.proven(*tx_hash, final_to).await {
             Ok(Some(proven)) => match outcome_in(&proven, &safe, &hash) {
                 Some(SafeOutcome::Executed) => {
