@@ -2,14 +2,14 @@
 
 use super::{
     node::{CONTRACT_CALL, NodeFailure, NodeLookup},
-    payer::{contract_call, returned},
+    signature_check::{GAS_MAX, is_out_of_gas},
 };
 use crate::{
     domain::{address::Address, network::Network},
     ports::chain::SafeContract,
 };
 use alloy::{
-    primitives::{Address as EvmAddress, B256, Bytes, U256},
+    primitives::{Address as EvmAddress, B256, Bytes, U64, U256},
     sol,
     sol_types::SolCall,
 };
@@ -42,14 +42,10 @@ pub(super) async fn contract_of(
     if slot.is_zero() || padding.iter().any(|byte| *byte != 0) {
         return Ok(None);
     }
-    let version = contract_call(wallet, &Safe::VERSIONCall {}, json!("latest"));
-    let version = match line.call::<Bytes>(CONTRACT_CALL, version).await {
+    let version = match ask(line, wallet, &Safe::VERSIONCall {}).await {
         Ok(version) => version,
         Err(NodeFailure::Reverted(_)) => return Ok(None),
         Err(failure) => return Err(failure),
-    };
-    let Ok(version) = Safe::VERSIONCall::abi_decode_returns_validate(&version) else {
-        return Ok(None);
     };
     Ok(Some(SafeContract {
         singleton: Address::on(network, EvmAddress::from_slice(singleton)),
@@ -59,7 +55,18 @@ pub(super) async fn contract_of(
 
 /// The nonce of the next transaction of a Safe, according to one node.
 pub(super) async fn nonce_of(line: &NodeLookup, safe: EvmAddress) -> Result<u64, NodeFailure> {
-    let call = contract_call(safe, &Safe::nonceCall {}, json!("latest"));
-    let answer: Bytes = line.call(CONTRACT_CALL, call).await?;
-    Ok(returned::<Safe::nonceCall>(safe, &answer)?.saturating_to())
+    Ok(ask(line, safe, &Safe::nonceCall {}).await?.saturating_to())
+}
+
+/// Calls a contract that a stranger chose. If the contract uses up the gas or returns another form, the node has not
+/// failed, so the call counts as reverted.
+async fn ask<C: SolCall>(line: &NodeLookup, contract: EvmAddress, call: &C) -> Result<C::Return, NodeFailure> {
+    let data = Bytes::from(call.abi_encode());
+    let call = json!([{ "to": contract, "data": data, "gas": U64::from(GAS_MAX) }, "latest"]);
+    match line.call::<Bytes>(CONTRACT_CALL, call).await {
+        Ok(answer) => C::abi_decode_returns_validate(&answer)
+            .map_err(|_| NodeFailure::Reverted(format!("{contract} returned no valid result for {}", C::SIGNATURE))),
+        Err(NodeFailure::Refused { message, .. }) if is_out_of_gas(&message) => Err(NodeFailure::Reverted(message)),
+        Err(failure) => Err(failure),
+    }
 }

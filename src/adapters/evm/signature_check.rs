@@ -21,7 +21,7 @@ const ASKER: Address = address!("000000000000000000000000000000000000a51d");
 
 /// Gas limit of one call. Published wallets need a tenth of it to be deployed and called. The limit of the node itself
 /// would let a contract keep the node busy for seconds.
-const GAS_MAX: u64 = 3_000_000;
+pub(super) const GAS_MAX: u64 = 3_000_000;
 
 /// The call, without its arguments.
 pub(super) struct SignatureCheck {
@@ -64,7 +64,7 @@ pub(super) fn read(answer: Result<Bytes, NodeFailure>) -> Result<WalletAnswer, N
 }
 
 /// Nodes write `out of gas`, `OutOfGas` or `gas exhausted`, each with its own code.
-fn is_out_of_gas(message: &str) -> bool {
+pub(super) fn is_out_of_gas(message: &str) -> bool {
     let letters: String = message.chars().filter(char::is_ascii_alphabetic).collect();
     let letters = letters.to_ascii_lowercase();
     letters.contains("outofgas") || letters.contains("gasexhausted")
