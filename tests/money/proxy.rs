@@ -43,6 +43,25 @@ pub struct Honest;
 
 impl Tamper for Honest {}
 
+/// A kind of false data: a function that gets a call and its true result, and returns the false result.
+pub struct Lie<F>(pub F);
+
+impl<F: Fn(&Value, Value) -> Told + Send + Sync + 'static> Tamper for Lie<F> {
+    fn tell(&self, call: &Value, result: Value) -> Told {
+        (self.0)(call, result)
+    }
+}
+
+/// False data that changes only the results of one RPC method.
+pub fn in_method(method: &'static str, change: impl Fn(&mut Value) + Send + Sync + 'static) -> impl Tamper {
+    Lie(move |call: &Value, mut result: Value| {
+        if call["method"] == method {
+            change(&mut result);
+        }
+        Told::Result(result)
+    })
+}
+
 /// The proxy.
 #[derive(Clone)]
 pub struct Proxy {

@@ -2,7 +2,7 @@
 
 use crate::{
     bench::{Bench, Paid, chain},
-    proxy::{Tamper, Told},
+    proxy::{Lie, Tamper, Told, in_method},
     support::{
         chain::{PAYER, transactions},
         requests::request,
@@ -20,25 +20,6 @@ use std::{
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
-
-/// A kind of false data: a function that gets a call and its true result, and returns the false result.
-struct Lie<F>(F);
-
-impl<F: Fn(&Value, Value) -> Told + Send + Sync + 'static> Tamper for Lie<F> {
-    fn tell(&self, call: &Value, result: Value) -> Told {
-        (self.0)(call, result)
-    }
-}
-
-/// False data that changes only the results of one RPC method.
-fn in_method(method: &'static str, change: impl Fn(&mut Value) + Send + Sync + 'static) -> impl Tamper {
-    Lie(move |call: &Value, mut result: Value| {
-        if call["method"] == method {
-            change(&mut result);
-        }
-        Told::Result(result)
-    })
-}
 
 fn word(units: U256) -> String {
     hex::encode(units.to_be_bytes::<32>())

@@ -5,9 +5,12 @@
 //! data must not credit anything wrong, lose a payment permanently, or stop the chain. Source: ADR-0012; rules B.2.
 
 mod amounts;
+mod emissions;
 mod fields;
 mod forger;
+mod proofs;
 mod run;
+mod safes;
 
 use crate::{
     bench::{Bench, chain},
@@ -108,20 +111,19 @@ enum Dialect {
     NoBlockReceipts,
 }
 
-/// One fault.
+/// What is wrong with the responses of a node.
 #[derive(Debug, Clone)]
-struct Cell {
+struct Fault {
     dialect: Dialect,
     method: String,
     path: Path,
     kind: Kind,
-    reading: Reading,
-    /// Whether only responses about the blocks that contain the payments are false.
+    /// Whether only responses about certain blocks are false: those that contain the payments.
     is_narrow: bool,
     seed: u64,
 }
 
-impl Display for Cell {
+impl Display for Fault {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let scope = if self.is_narrow {
             "of the paid blocks"
@@ -130,9 +132,22 @@ impl Display for Cell {
         };
         write!(
             out,
-            "{} {} {:?} {scope}, {:?}, {:?}",
-            self.method, self.path, self.kind, self.reading, self.dialect
+            "{} {} {:?} {scope}, {:?}",
+            self.method, self.path, self.kind, self.dialect
         )
+    }
+}
+
+/// One fault, and when the service meets it.
+#[derive(Debug, Clone)]
+struct Cell {
+    fault: Fault,
+    reading: Reading,
+}
+
+impl Display for Cell {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}, {:?}", self.fault, self.reading)
     }
 }
 
@@ -195,9 +210,9 @@ async fn listen(chain: &Arc<Devnet>, dialect: Dialect) -> Samples {
     std::mem::take(&mut *samples.lock().expect("unpoisoned"))
 }
 
-/// All cells of one dialect: every fault in every field of the honest responses.
-fn cells_of(dialect: Dialect, samples: &Samples, dice: &mut Dice) -> Vec<Cell> {
-    let mut cells = Vec::new();
+/// Every fault of one dialect, in every field of the honest responses. Each of them is drawn `times` times in a row.
+fn faults_of(dialect: Dialect, samples: &Samples, times: usize, dice: &mut Dice) -> Vec<Fault> {
+    let mut faults = Vec::new();
     for (method, path) in samples.fields() {
         // The second dialect differs from the first one in one method only.
         if dialect == Dialect::NoBlockReceipts && method != "eth_getTransactionReceipt" {
@@ -207,20 +222,26 @@ fn cells_of(dialect: Dialect, samples: &Samples, dice: &mut Dice) -> Vec<Cell> {
             if kind.is_of_whole() && !path.is_whole() {
                 continue;
             }
-            for reading in READINGS {
-                cells.push(Cell {
+            for _ in 0..times {
+                faults.push(Fault {
                     dialect,
                     method: method.clone(),
                     path: path.clone(),
                     kind,
-                    reading,
                     is_narrow: dice.happens(50),
                     seed: dice.roll(),
                 });
             }
         }
     }
-    cells
+    faults
+}
+
+/// All cells of one dialect: every fault, with every way of reading.
+fn cells_of(dialect: Dialect, samples: &Samples, dice: &mut Dice) -> Vec<Cell> {
+    let faults = faults_of(dialect, samples, READINGS.len(), dice);
+    let cells = faults.into_iter().zip(READINGS.into_iter().cycle());
+    cells.map(|(fault, reading)| Cell { fault, reading }).collect()
 }
 
 /// Orders the cells so that the combinations of fault and reading alternate, and then returns a range of them.
@@ -228,7 +249,7 @@ fn in_turn(cells: Vec<Cell>, span: Range<usize>) -> Vec<Cell> {
     let mut taken: BTreeMap<(Reading, Kind), usize> = BTreeMap::new();
     let mut turns: Vec<(usize, Cell)> = Vec::new();
     for cell in cells {
-        let turn = taken.entry((cell.reading, cell.kind)).or_default();
+        let turn = taken.entry((cell.reading, cell.fault.kind)).or_default();
         turns.push((*turn, cell));
         *turn += 1;
     }
@@ -259,7 +280,7 @@ async fn matrix(place: Place) {
     bench.settle().await;
     let mut outcomes = Vec::new();
     for cell in &cells {
-        let (same, outcome) = run(bench, place, cell, &samples[&cell.dialect]).await;
+        let (same, outcome) = run(bench, place, cell, &samples[&cell.fault.dialect]).await;
         bench = same;
         if asked.is_some() || outcome.is_bad() {
             println!("{place:?} {cell}: {outcome:?}");
@@ -294,7 +315,7 @@ fn print_table(place: Place, cells: &[Cell], outcomes: &[Outcome], known: usize)
             let chosen: Vec<&Outcome> = cells
                 .iter()
                 .zip(outcomes)
-                .filter(|(cell, _)| (cell.reading, cell.kind) == (reading, kind))
+                .filter(|(cell, _)| (cell.reading, cell.fault.kind) == (reading, kind))
                 .map(|(_, outcome)| outcome)
                 .collect();
             let count = |is: fn(&Outcome) -> bool| chosen.iter().filter(|outcome| is(outcome)).count();

@@ -1,13 +1,13 @@
 //! Runs one cell of the matrix: payments are made, nodes return false data, and then the nodes return the truth again.
 
 use super::{
-    Cell, Dialect, Kind, Place, Reading, end,
+    Cell, Dialect, Fault, Kind, Place, Reading, end,
     fields::{Path, Samples, change, wrong},
     method_of,
 };
 use crate::{
     bench::{Bench, Paid},
-    proxy::{Tamper, Told, number},
+    proxy::{Proxy, Tamper, Told, number},
     support::dice::Dice,
 };
 use serde_json::{Value, json};
@@ -61,22 +61,23 @@ impl Outcome {
     }
 }
 
-/// Makes the nodes return the false data of a cell.
+/// Makes a node return the false data of a fault.
 struct Liar {
-    cell: Cell,
+    fault: Fault,
     samples: Arc<Samples>,
-    paid_blocks: BTreeSet<u64>,
+    /// The blocks of a narrow fault.
+    blocks: BTreeSet<u64>,
     dice: Mutex<Dice>,
 }
 
 impl Liar {
     fn lie(&self, mut wrapped: Value, path: &Path) -> Value {
         let mut dice = self.dice.lock().expect("unpoisoned").clone();
-        let others = match self.cell.kind {
-            Kind::Elsewhere => self.samples.elsewhere(&self.cell.method, &self.cell.path),
+        let others = match self.fault.kind {
+            Kind::Elsewhere => self.samples.elsewhere(&self.fault.method, &self.fault.path),
             _ => Vec::new(),
         };
-        change(&mut wrapped, path, &mut |value| match self.cell.kind {
+        change(&mut wrapped, path, &mut |value| match self.fault.kind {
             Kind::Null => Some(Value::Null),
             Kind::Absent => None,
             Kind::Wrong => Some(wrong(&value, &mut dice)),
@@ -90,7 +91,7 @@ impl Liar {
         wrapped
     }
 
-    /// Changes only those elements of a list that belong to the blocks with the payments.
+    /// Changes only those elements of a list that belong to the blocks of the fault.
     fn lie_about_some(&self, elements: Vec<Value>, path: &Path) -> Value {
         let mut told = Vec::new();
         for element in elements {
@@ -106,21 +107,21 @@ impl Liar {
 
     fn concerns(&self, answer: &Value) -> bool {
         let height = ["number", "blockNumber"].iter().find_map(|name| number(&answer[*name]));
-        height.is_none_or(|height| self.paid_blocks.contains(&height))
+        height.is_none_or(|height| self.blocks.contains(&height))
     }
 }
 
 impl Tamper for Liar {
     fn ask(&self, call: &mut Value) {
-        self.cell.dialect.speak(call);
+        self.fault.dialect.speak(call);
     }
 
     fn tell(&self, call: &Value, result: Value) -> Told {
-        if method_of(call) != self.cell.method {
+        if method_of(call) != self.fault.method {
             return Told::Result(result);
         }
-        let path = &self.cell.path;
-        if self.cell.is_narrow {
+        let path = &self.fault.path;
+        if self.fault.is_narrow {
             match (&result, path.of_element()) {
                 (Value::Array(elements), Some(path)) => {
                     return Told::Result(self.lie_about_some(elements.clone(), &path));
@@ -132,7 +133,7 @@ impl Tamper for Liar {
                 _ => {}
             }
         }
-        match self.cell.kind {
+        match self.fault.kind {
             Kind::Late => return Told::Late,
             Kind::Error => return Told::Error(-32_000, "internal error".to_owned()),
             _ => {}
@@ -144,7 +145,7 @@ impl Tamper for Liar {
     }
 }
 
-/// A node that responds in the dialect of a cell, without false data.
+/// A node that responds in the dialect of a fault, without false data.
 struct Speaker(Dialect);
 
 impl Tamper for Speaker {
@@ -153,35 +154,38 @@ impl Tamper for Speaker {
     }
 }
 
-fn speak(bench: &Bench, place: Place, cell: &Cell, samples: &Arc<Samples>, paid: &[Paid]) {
-    let paid_blocks: BTreeSet<u64> = paid.iter().map(|paid| paid.block_number).collect();
-    for (index, node) in bench.nodes.iter().enumerate() {
+/// Makes the false nodes return the false data of a fault, and all nodes respond in its dialect. `blocks` are the
+/// blocks of a narrow fault.
+pub fn speak(nodes: &[Proxy], place: Place, fault: &Fault, samples: &Arc<Samples>, blocks: &BTreeSet<u64>) {
+    for (index, node) in nodes.iter().enumerate() {
         if place.liars().contains(&index) {
             // All false nodes use the same seed, so that they return the same.
             node.tamper(Liar {
-                cell: cell.clone(),
+                fault: fault.clone(),
                 samples: samples.clone(),
-                paid_blocks: paid_blocks.clone(),
-                dice: Mutex::new(Dice::new(cell.seed)),
+                blocks: blocks.clone(),
+                dice: Mutex::new(Dice::new(fault.seed)),
             });
         } else {
-            node.tamper(Speaker(cell.dialect));
+            node.tamper(Speaker(fault.dialect));
         }
     }
 }
 
 /// Runs a cell on the service in the state in which the previous cell left it.
 pub async fn run(mut bench: Bench, place: Place, cell: &Cell, samples: &Arc<Samples>) -> (Bench, Outcome) {
-    let mut dice = Dice::new(cell.seed);
+    let mut dice = Dice::new(cell.fault.seed);
     let before = bench.credited().await.len();
     let requests = bench.requests(2).await;
     let first = bench.pay(2, requests).await;
     let requests = bench.requests(1).await;
     let paid = [first, bench.pay(3, requests).await];
+    let paid_blocks: BTreeSet<u64> = paid.iter().map(|paid| paid.block_number).collect();
+    let lie = |nodes: &[Proxy]| speak(nodes, place, &cell.fault, samples, &paid_blocks);
     let chain = bench.app.devnet();
     match cell.reading {
         Reading::Head => {
-            speak(&bench, place, cell, samples, &paid);
+            lie(&bench.nodes);
             for _ in 0..2 {
                 drop(bench.step().await);
             }
@@ -189,13 +193,13 @@ pub async fn run(mut bench: Bench, place: Place, cell: &Cell, samples: &Arc<Samp
         }
         Reading::CatchUp => {
             chain.mine(70).await.expect("mined");
-            speak(&bench, place, cell, samples, &paid);
+            lie(&bench.nodes);
         }
         Reading::AfterRestart => {
             drop(bench.step().await);
             chain.mine(3).await.expect("mined");
             bench = bench.restarted().await;
-            speak(&bench, place, cell, samples, &paid);
+            lie(&bench.nodes);
         }
     }
     let mut halted = bench
@@ -203,8 +207,8 @@ pub async fn run(mut bench: Bench, place: Place, cell: &Cell, samples: &Arc<Samp
         .await;
     let is_credited_meanwhile = bench.has_credited(&paid).await;
     let liars = place.liars().iter().map(|index| &bench.nodes[*index]);
-    let changed = liars.map(crate::proxy::Proxy::changed).sum();
-    end(&bench.nodes, place, cell.dialect);
+    let changed = liars.map(Proxy::changed).sum();
+    end(&bench.nodes, place, cell.fault.dialect);
     if !is_credited_meanwhile {
         if !dice.happens(GOES_ON_PERCENT) {
             bench = bench.restarted().await;
@@ -215,7 +219,7 @@ pub async fn run(mut bench: Bench, place: Place, cell: &Cell, samples: &Arc<Samp
         halted = halted.or(after);
     }
     let mut outcome = judge(&bench, &paid, before, changed, is_credited_meanwhile, halted).await;
-    if outcome.lost > 0 && place.liars().len() >= AGREEMENT && cell.method == "eth_getLogs" {
+    if outcome.lost > 0 && place.liars().len() >= AGREEMENT && cell.fault.method == "eth_getLogs" {
         bench.reconcile(paid[0].block_number).await;
         outcome = outcome.after(judge(&bench, &paid, before, changed, is_credited_meanwhile, None).await);
     }
