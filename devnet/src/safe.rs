@@ -110,6 +110,25 @@ impl SafeVersion {
         }
     }
 
+    /// The addresses of the two singletons on public chains, and on a chain for which [`SafeContracts::deploy`] deployed
+    /// them: the usual one, and the one whose Safes emit an event with the details of each transaction.
+    pub const fn singletons(self) -> [Address; 2] {
+        match self {
+            Self::V1_3_0 => [
+                address!("d9Db270c1B5E3Bd161E8c8503c55cEABeE709552"),
+                address!("3E5c63644E683549055b9Be8653de26E0B4CD36E"),
+            ],
+            Self::V1_4_1 => [
+                address!("41675C099F32341bf84BFc5382aF534df5C7461a"),
+                address!("29fcB43b46531BcA003ddC8FCB67FFE91900C762"),
+            ],
+            Self::V1_5_0 => [
+                address!("Ff51A5898e281Db6DfC7855790607438dF2ca44b"),
+                address!("Edd160fEBBD92E350D4D398fb636302fccd67C7e"),
+            ],
+        }
+    }
+
     /// The creation code of a contract. Errors: the package is not installed.
     pub fn creation_code(self, contract: SafeContractKind) -> anyhow::Result<Vec<u8>> {
         let (package, prefix) = match self {

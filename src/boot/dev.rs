@@ -55,6 +55,7 @@ use clap::Args;
 use devnet::{
     BlockTime, Devnet, Options, RELAYER_INDEX,
     off_ramp::{self, Now, OffRampSandbox, SandboxKey, Teller},
+    safe::SafeVersion,
 };
 use serde_json::json;
 use std::{
@@ -415,7 +416,8 @@ fn port(wanted: Option<u16>) -> anyhow::Result<u16> {
     }
 }
 
-/// The settings of the local chain: its own contracts and tokens. A payment is final as soon as its block is mined.
+/// The settings of the local chain: its own contracts and tokens, and the public addresses of the contracts of Safes. A
+/// payment is final as soon as its block is mined.
 pub fn chain_settings(chain: &Devnet, rpc_urls: Vec<String>) -> ChainSettings {
     let contracts = chain.contracts();
     let named = [
@@ -440,13 +442,20 @@ pub fn chain_settings(chain: &Devnet, rpc_urls: Vec<String>) -> ChainSettings {
             .map(|(name, address)| ((*name).to_owned(), address.to_string()))
             .collect()
     };
+    let mut contracts = texts(&named);
+    for version in SafeVersion::ALL {
+        let number = version.text().replace('.', "_");
+        let [singleton, singleton_l2] = version.singletons();
+        contracts.insert(format!("Safe_{number}"), singleton.to_string());
+        contracts.insert(format!("SafeL2_{number}"), singleton_l2.to_string());
+    }
     ChainSettings {
         rpc_urls,
         wallet_rpc_url: Some(chain.rpc_url().to_owned()),
         confirmations: Some(1),
         start_block: Some(0),
         poll_ms: POLL_MS,
-        contracts: texts(&named),
+        contracts,
         tokens: texts(&named_tokens),
         ..ChainSettings::default()
     }

@@ -168,6 +168,7 @@ async fn safe_contracts_have_their_public_addresses() {
             multi_send,
         };
         assert_eq!(contracts, expected);
+        assert_eq!(version.singletons(), [singleton, singleton_l2]);
         assert_eq!(SafeContracts::deploy(&chain, version).await.unwrap(), expected);
     }
 }
