@@ -6,10 +6,7 @@ use crate::domain::{
     ids::{PlatformId, SecurePaymentId},
     network::Network,
     safe::SafeVersion,
-    secure_payment::{
-        SecurePayment,
-        intent::{IntentState, PaymentIntent},
-    },
+    secure_payment::{SecurePayment, intent::PaymentIntent},
 };
 use chrono::{DateTime, Utc};
 use entities::{
@@ -97,6 +94,10 @@ pub async fn note_locked(
     Ok(())
 }
 
+/// Condition for a report whose execution is searched. It contains no parameter, so that the database can use the partial
+/// index with this condition.
+const AWAITING: &str = "state = 'awaiting_execution'";
+
 /// A report whose execution is searched, with its secure payment.
 #[derive(Debug, Clone)]
 pub struct AwaitedExecution {
@@ -116,7 +117,7 @@ pub async fn awaited(
 ) -> Result<Vec<AwaitedExecution>, StoreError> {
     let rows = Intents::find()
         .filter(Intent::Network.eq(network.id()))
-        .filter(Intent::State.eq(IntentState::AwaitingExecution.wire()))
+        .filter(Expr::cust(AWAITING))
         .order_by_asc(Intent::SearchedTo)
         .limit(limit)
         .all(conn)
@@ -140,7 +141,7 @@ pub async fn count_awaited(
 ) -> Result<u64, StoreError> {
     let awaited = Intents::find()
         .filter(Intent::Network.eq(network.id()))
-        .filter(Intent::State.eq(IntentState::AwaitingExecution.wire()))
+        .filter(Expr::cust(AWAITING))
         .filter(Intent::PlatformId.eq(platform.as_str()));
     Ok(awaited.limit(up_to).count(conn).await?)
 }
@@ -155,4 +156,16 @@ pub async fn note_searched(conn: &impl ConnectionTrait, awaited: &AwaitedExecuti
         .exec(conn)
         .await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::AWAITING;
+    use crate::domain::secure_payment::intent::IntentState;
+
+    #[test]
+    fn the_condition_names_the_state_of_a_searched_execution() {
+        let state = IntentState::AwaitingExecution.wire();
+        assert_eq!(AWAITING, format!("state = '{state}'"));
+    }
 }
