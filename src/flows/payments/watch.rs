@@ -133,7 +133,8 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain, leadership: &Leadership) -> FlowR
             return Ok(WatchResult::Halted(reason));
         }
     }
-    if is_awaited && let Err(error) = safe_outcomes::run(ctx, network, cursor.finalized.number).await {
+    // A report outlives the wait for its payment: its link may be paid, or older than a payment is expected.
+    if let Err(error) = safe_outcomes::run(ctx, network, cursor.finalized.number).await {
         // A lock only keeps others from paying twice, so the step still succeeds.
         tracing::warn!(%network, %error, "the executions of Safes could not be searched");
     }
