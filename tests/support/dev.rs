@@ -106,7 +106,9 @@ impl Dev {
     }
 }
 
-async fn exchange(url: &str, headers: &[(&str, &str)], body: Option<&Value>) -> reqwest::Result<(u16, String)> {
+/// Calls a URL with these headers. Sends a POST if there is a body, and otherwise a GET. Returns the status and the
+/// response body. Errors: no complete response arrived.
+pub async fn exchange(url: &str, headers: &[(&str, &str)], body: Option<&Value>) -> reqwest::Result<(u16, String)> {
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
     let mut call = match body {
         Some(body) => client

@@ -36,6 +36,8 @@ pub mod published;
 pub mod rates;
 pub mod receiver;
 pub mod requests;
+#[allow(dead_code, reason = "not every binary that shares this has Safes")]
+pub mod safes;
 #[allow(dead_code, reason = "not every binary that shares this repeats payments")]
 pub mod schedules;
 #[allow(dead_code, reason = "not every binary that shares this has screening providers")]
