@@ -125,7 +125,7 @@ async fn gather(
     };
     let firsts = links.iter().filter_map(|link| link.items.first());
     let ids: Vec<String> = firsts.map(|item| item.request_id.0.clone()).collect();
-    let mut known = store::requests::find_all(tx, &owner, &ids).await?;
+    let known = store::requests::find_all(tx, &owner, &ids).await?;
     let networks: BTreeSet<Network> = links.iter().map(|link| link.network).collect();
     let requests: Vec<Request> = known.values().cloned().collect();
     let mut seen = HashSet::new();
@@ -134,10 +134,11 @@ async fn gather(
     }
     let mut children = HashMap::new();
     for link in links {
+        // Several links can pay one request, for example a link and the one into which it was combined.
         let request = link
             .items
             .first()
-            .and_then(|item| known.remove(item.request_id.as_str()));
+            .and_then(|item| known.get(item.request_id.as_str()).cloned());
         let missing = || Fault(anyhow!("the request of secure payment {} is missing", link.id));
         let request = request.ok_or_else(missing)?;
         let is_seen = seen.contains(&request.row);
