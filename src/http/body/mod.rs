@@ -222,12 +222,13 @@ fn documented<T: Type + 'static>() -> Result<Arc<BodySchema>, Problem> {
     Ok(documented)
 }
 
-/// Bodies that grant rights. Such a body with an unknown member is refused: the caller could have meant the member as a
-/// restriction of these rights.
-const CLOSED: [&str; 7] = [
+/// Bodies that grant rights or let one transaction pay several recipients. Such a body with an unknown member is refused:
+/// the caller could have meant the member as a restriction.
+const CLOSED: [&str; 8] = [
     "ChangePasswordBody",
     "CreateApiKeyBody",
     "CreateClientIdBody",
+    "CreateMulticallBody",
     "CreateOwnClientIdBody",
     "RotateApiKeyBody",
     "UpdateClientIdBody",

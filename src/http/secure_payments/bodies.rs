@@ -375,7 +375,7 @@ impl Example for CombinePayoutsBody {
 
 /// Payout links that one transaction pays.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase", skip_serializing_if_is_none, deny_unknown_fields, example)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct CreateMulticallBody {
     /// Tokens of unpaid payout links of one creator, at most 150, and 20 on several networks; these links stay payable
     #[oai(validator(min_items = 2, max_items = 1000))]
