@@ -44,11 +44,13 @@ pub async fn run(
 ) -> FlowResult<Handout> {
     opened.payable().map_err(Refusal::from)?;
     opened.unlocked()?;
+    // A payer who may not see the link does not learn which of its parts are blocked.
+    admit(ctx, opened, look).await?;
     if opened.payment.is_multicall() {
         let multicall = multicall::of(ctx, opened).await?;
         check_children(multicall.failures(opened))?;
     }
-    let handout = hand(ctx, opened, look, caller).await?;
+    let handout = issue(ctx, opened, look, caller).await?;
     let safe = safe::find(ctx, &opened.payment, look).await?;
     await_payments(ctx, opened, &handout, safe).await?;
     Ok(handout)
@@ -61,6 +63,13 @@ pub(super) async fn hand(
     look: &LinkVisit,
     caller: Option<&PlatformCaller>,
 ) -> FlowResult<Handout> {
+    admit(ctx, opened, look).await?;
+    issue(ctx, opened, look, caller).await
+}
+
+/// Checks the payer. Errors: no wallet is given where one is required, or its network, chain or token is another (400);
+/// the wallet may not pay (403).
+async fn admit(ctx: &Ctx, opened: &OpenedLink, look: &LinkVisit) -> FlowResult<()> {
     open::check(ctx, opened, look)?;
     let payment = &opened.payment;
     match &look.payer {
@@ -75,7 +84,17 @@ pub(super) async fn hand(
         }
         None => {}
     }
-    open::check_hidden_source(ctx, opened, look)?;
+    Ok(open::check_hidden_source(ctx, opened, look)?)
+}
+
+/// The transactions for the amount due.
+async fn issue(
+    ctx: &Ctx,
+    opened: &OpenedLink,
+    look: &LinkVisit,
+    caller: Option<&PlatformCaller>,
+) -> FlowResult<Handout> {
+    let payment = &opened.payment;
     let unpaid = opened.unpaid().into_iter();
     let due = unpaid.map(|(request, charges, _)| PaymentDue::all_of(request.clone(), charges));
     let due: Vec<PaymentDue> = due.collect();
