@@ -402,9 +402,9 @@ pub struct MulticallChildContext {
     pub request_status: Option<String>,
     /// When the link expires; absent when it no longer exists
     pub expires_at: Option<Instant>,
-    /// Network of the payment
+    /// Network of the payment; absent while the link is hidden
     pub network: Option<NetworkText>,
-    /// Id of the currency
+    /// Id of the currency; absent while the link is hidden
     pub currency: Option<CurrencyIdText>,
 }
 

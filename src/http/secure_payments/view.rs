@@ -720,7 +720,7 @@ fn multicall_child(
             secure_payment_status: child.link.as_ref().map(|link| link.status_at(opened.now)),
             request_status: Some(facts.request_status.to_owned()),
             expires_at: facts.expires_at.map(Instant),
-            network: Some(NetworkText::written(facts.network)),
+            network: open.map(|()| NetworkText::written(facts.network)),
             currency: open.map(|()| CurrencyIdText::written(&facts.currency)),
         },
         recovery_action: OrNull(child.block.map(BlockReason::recovery)),
