@@ -67,6 +67,7 @@ mod links_states;
 mod links_strangers;
 mod links_table;
 mod log_lines;
+mod multicalls;
 mod off_ramp_answers;
 mod off_ramp_bound;
 mod off_ramp_input;

@@ -22,6 +22,8 @@ pub mod fiat;
 pub mod lines;
 #[allow(dead_code, reason = "not every binary that shares this makes links")]
 pub mod links;
+#[allow(dead_code, reason = "not every binary that shares this pays several links at once")]
+pub mod multicalls;
 #[allow(dead_code, reason = "not every binary that shares this has a partner")]
 pub mod off_ramp;
 #[allow(dead_code, reason = "not every binary that shares this has payers")]
