@@ -1,9 +1,17 @@
-//! Payment pages while the service is failing or being reconfigured.
+//! Payment pages while the service is failing or being reconfigured, and while no wallet can pay their link.
 
 use crate::support::{
     TestApp,
-    links::{link_of, token_of},
+    links::{link_of, payout_of, token_of},
 };
+use chrono::DateTime;
+use serde_json::{Value, json};
+
+/// A wallet that the tests name as a Safe.
+const SAFE: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
+
+/// The recipient of the payouts.
+const RECIPIENT: &str = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC";
 
 /// Each language of the page, with the first words of its message that the page is unavailable.
 const AWAY: [(&str, &str); 5] = [
@@ -64,4 +72,129 @@ async fn an_unknown_style_edition_returns_the_current_style_uncached() {
     let other = app.get("/pay/style/0123456789abcdef").send().await;
     assert_eq!((other.status, other.header("cache-control")), (200, Some("no-store")));
     assert_eq!(other.text, own.text);
+}
+
+/// Reports a transaction of a Safe with the API key, which locks the link.
+async fn lock(app: &TestApp, link: &str) -> Value {
+    let sent = json!({
+        "chain": "SEPOLIA", "token": "FAU", "safeTxHash": format!("0x{}", "5a".repeat(32)), "payerAddress": SAFE,
+    });
+    let call = app.post(&format!("/v2/secure-payments/{link}/intent")).with_key();
+    call.json(&sent).send().await.expect(200)
+}
+
+/// Each language of the page, with the first words of its message that a Safe is about to pay.
+const LOCKED: [(&str, &str); 5] = [
+    ("en", "A payment with a Safe is in progress"),
+    ("de", "Eine Zahlung mit einem Safe läuft"),
+    ("es", "Hay un pago con un Safe en curso"),
+    ("fr", "Un paiement avec un Safe est en cours"),
+    ("ar", "هناك دفعة قيد التنفيذ عبر Safe"),
+];
+
+#[tokio::test]
+async fn a_page_shows_the_lock_of_a_safe_until_it_is_released() {
+    let app = TestApp::start().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let mut hidden = link_of(&["2"]);
+    hidden["accessPolicy"] = json!({ "hideUntilApproved": true, "allowedPayerAddresses": [SAFE] });
+    for (body, safe) in [(link_of(&["1"]), json!(SAFE)), (hidden, Value::Null)] {
+        let link = token_of(&app.link(&body).await.expect(201));
+        let state = async |query: &str| {
+            let call = app.get(&format!("/pay/{link}/state{query}"));
+            call.send().await.expect(200)
+        };
+        let statuses = async || {
+            let calldata = app.get(&format!("/pay/{link}/calldata?wallet={SAFE}")).send().await;
+            let attempt = app.post(&format!("/pay/{link}/attempt"));
+            let attempt = attempt.header("sec-fetch-site", "same-origin");
+            let body = json!({ "id": "5".repeat(32), "wallet": SAFE });
+            [calldata.status, attempt.json(&body).send().await.status]
+        };
+        assert_eq!(state("").await["locked"], Value::Null);
+        let deadline = lock(&app, &link).await["safePaymentDeadline"].as_i64();
+        for query in [String::new(), format!("?wallet={SAFE}")] {
+            let locked = state(&query).await["locked"].take();
+            let until = DateTime::parse_from_rfc3339(locked["until"].as_str().expect("a time")).expect("a time");
+            assert_eq!((Some(until.timestamp()), &locked["safe"]), (deadline, &safe));
+        }
+        assert_eq!(statuses().await, [423, 423]);
+        for (language, words) in LOCKED {
+            let page = app.get(&format!("/pay/{link}?lang={language}")).send().await;
+            assert!(page.status == 200 && page.text.contains(words), "{}", page.text);
+            assert!(!page.text.contains("<noscript>"), "{}", page.text);
+            assert_eq!(page.text.contains(SAFE), safe == SAFE, "{}", page.text);
+        }
+        let call = app.post(&format!("/v2/secure-payments/{link}/release")).with_key();
+        call.json(&json!({})).send().await.expect(200);
+        assert_eq!(state("").await["locked"], Value::Null);
+        assert!(!statuses().await.contains(&423), "the released link refuses payers");
+    }
+}
+
+/// Each language of the page, with the first words of its message that recipients block a multicall.
+const BLOCKED: [(&str, &str); 5] = [
+    ("en", "This link cannot pay all of its recipients"),
+    ("de", "Dieser Link kann nicht alle Empfänger bezahlen"),
+    ("es", "Este enlace no puede pagar a todos sus destinatarios"),
+    ("fr", "Ce lien ne peut pas payer tous ses destinataires"),
+    ("ar", "لا يستطيع هذا الرابط الدفع لجميع مستلميه"),
+];
+
+#[tokio::test]
+async fn a_page_of_a_multicall_names_the_links_that_block_it() {
+    let app = TestApp::start().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let mut children = Vec::new();
+    for amount in ["1", "2", "4"] {
+        let made = app.payout_link(&payout_of(RECIPIENT, amount)).await;
+        children.push(token_of(&made.expect(201)));
+    }
+    let call = app.post("/v2/secure-payments/multicall-payouts").with_key();
+    let made = call.json(&json!({ "childTokens": children })).send().await;
+    let link = token_of(&made.expect(201));
+    let states = async || {
+        let state = app.get(&format!("/pay/{link}/state")).send().await.expect(200);
+        let details = &state["details"];
+        let states = [0_usize, 1, 2].map(|item| details["items"][item]["state"].clone());
+        (
+            json!(states),
+            [details["isMulticall"].clone(), details["blocked"].clone()],
+        )
+    };
+    let expected = (json!(["ready", "ready", "ready"]), [json!(true), json!(0)]);
+    assert_eq!(states().await, expected);
+    lock(&app, &children[1]).await;
+    let expected = (json!(["ready", "in_progress", "ready"]), [json!(true), json!(1)]);
+    assert_eq!(states().await, expected);
+    let page = app.get(&format!("/pay/{link}")).send().await;
+    let waits = page.text.contains("A payment to some recipients is in progress");
+    assert!(waits && !page.text.contains("<noscript>"), "{}", page.text);
+    let call = app.post(&format!("/v2/secure-payments/{}/withdraw", children[2]));
+    call.with_key().json(&json!({})).send().await.expect(200);
+    let expected = (json!(["ready", "in_progress", "withdrawn"]), [json!(true), json!(2)]);
+    assert_eq!(states().await, expected);
+    let refused = app.get(&format!("/pay/{link}/calldata?wallet={SAFE}")).send().await;
+    assert_eq!(refused.expect(400)["code"], "multicall_validation_failed");
+    for (language, words) in BLOCKED {
+        let page = app.get(&format!("/pay/{link}?lang={language}")).send().await;
+        assert!(page.status == 200 && page.text.contains(words), "{}", page.text);
+        let sums = page.text.split("<tfoot>").nth(1).unwrap_or_default();
+        assert!(
+            sums.contains("7\u{a0}FAU"),
+            "the sum of the links is missing: {}",
+            page.text
+        );
+    }
+    app.advance_ms(8 * 86_400_000);
+    let page = app.get(&format!("/pay/{link}")).send().await;
+    let shown = page.text.matches("<td class=\"state\">").count();
+    assert_eq!((page.status, shown), (410, 3), "{}", page.text);
+    let single = token_of(&app.payout_link(&payout_of(RECIPIENT, "1")).await.expect(201));
+    let state = app.get(&format!("/pay/{single}/state")).send().await.expect(200);
+    let item = &state["details"]["items"][0];
+    assert!(
+        item.get("state").is_none() && state["details"]["isMulticall"] == false,
+        "{state}"
+    );
 }

@@ -2,7 +2,7 @@
 
 use super::{
     assets, headers,
-    link::{Details, LinkCurrency, VisitedLink},
+    link::{Details, LinkCurrency, LinkItem, LinkLock, VisitedLink},
     look::PageFrame,
     visit::{PageVisit, VisitResult, is_token},
     words::{self, PageWords},
@@ -156,17 +156,10 @@ fn document(page: &PageFrame, words: &PageWords, link: &VisitedLink, first: usiz
                     main.card.two {
                         (summary(page, words, link, &name, first))
                         section.action #action tabindex="-1" {
-                            @if link.is_completed() { (done(words, link)) } @else {
-                                noscript {
-                                    div.note {
-                                        h2 { (words.text("noScript")) }
-                                        p { (words.text("noScriptMore")) }
-                                    }
-                                }
-                            }
+                            (action(words, link))
                         }
                     }
-                    aside.elsewhere #elsewhere hidden[link.is_completed()] {
+                    aside.elsewhere #elsewhere hidden[link.is_completed() || link.locked.is_some()] {
                         details {
                             summary { (words.text("elsewhere")) }
                             div.qr { (qr(&address, words.text("qr"))) }
@@ -181,6 +174,72 @@ fn document(page: &PageFrame, words: &PageWords, link: &VisitedLink, first: usiz
             }
         }
     })
+}
+
+/// What the visitor can do. The scripts replace it while the link can be paid.
+fn action(words: &PageWords, link: &VisitedLink) -> Markup {
+    let blocked = link.details.as_ref().filter(|details| details.blocked > 0);
+    html! {
+        @if link.is_completed() {
+            (done(words, link))
+        } @else if let Some(lock) = &link.locked {
+            (locked(words, lock))
+        } @else if let Some(details) = blocked {
+            (blocked_items(words, details))
+        } @else {
+            noscript {
+                div.note {
+                    h2 { (words.text("noScript")) }
+                    p { (words.text("noScriptMore")) }
+                }
+            }
+        }
+    }
+}
+
+/// The section shown while the owners of a Safe sign the payment.
+fn locked(words: &PageWords, lock: &LinkLock) -> Markup {
+    html! {
+        div.note.careful {
+            h2 { (words.text("locked")) }
+            p { (words.text("lockedMore")) }
+        }
+        dl.rows {
+            @if let Some(safe) = &lock.safe { (row(words.text("safe"), html! { bdi.code { (safe) } })) }
+            (row(words.text("lockedUntil"), html! { time datetime=(lock.until) { (moment(&lock.until)) } }))
+        }
+    }
+}
+
+/// The section shown while items of a multicall keep it from being paid.
+fn blocked_items(words: &PageWords, details: &Details) -> Markup {
+    let blocked: Vec<&LinkItem> = details.items.iter().filter(|item| item.is_blocked()).collect();
+    let is_in_progress = blocked.iter().all(|item| item.state == Some("in_progress"));
+    let text = if is_in_progress { "blockedWait" } else { "blocked" };
+    html! {
+        div.note.careful {
+            h2 { (words.text(text)) }
+            p { (words.text(&format!("{text}More"))) }
+        }
+        div.scroll tabindex="0" role="region" aria-label=(words.text("blockedList")) {
+            ul.blocked {
+                @for item in blocked.iter().take(RECEIVERS_MAX) {
+                    li {
+                        bdi.code { (item.payee) }
+                        @if let Some(currency) = details.currencies.get(item.currency) {
+                            " · " (money(words, &item.amount, currency))
+                        }
+                        @if let Some(state) = item.state { " · " (state_text(words, state)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The state of an item of a multicall in words.
+fn state_text<'a>(words: &'a PageWords, state: &str) -> &'a str {
+    words.text(&format!("state_{state}"))
 }
 
 /// The `<head>` content of a page.
@@ -222,6 +281,9 @@ fn ended(words: &PageWords, link: &VisitedLink) -> Markup {
                 dl.rows { (row(words.text("transaction"), transaction(link, hash))) }
             }
             div.stack { (receipt(words, link)) }
+        }
+        @if let Some(details) = link.details.as_ref().filter(|details| details.is_multicall) {
+            (receivers(words, Some(details), ListedReceivers::All(&[])))
         }
     }
 }
@@ -397,7 +459,7 @@ pub(super) fn rows(words: &PageWords, link: &VisitedLink, fees_max: usize) -> Ma
 pub(super) enum ListedReceivers<'a> {
     /// A part of the recipients, starting at this index.
     Part(usize),
-    /// All recipients, each with the request that pays it.
+    /// All recipients, each with the request that pays it if these are known.
     All(&'a [String]),
 }
 
@@ -413,7 +475,8 @@ pub(super) fn receivers(words: &PageWords, details: Option<&Details>, listed: Li
     };
     let entries = several.iter().flat_map(|details| &details.items).zip(0..);
     let entries = entries.skip(first).take(most);
-    let marks_paid = several.is_some_and(Details::has_paid_and_unpaid);
+    let multicall = several.filter(|details| details.is_multicall);
+    let marks_paid = multicall.is_none() && several.is_some_and(Details::has_paid_and_unpaid);
     html! {
         details.receivers #receivers hidden[several.is_none()] open[count <= most || first > 0] {
             summary { (words.text("list")) }
@@ -423,6 +486,7 @@ pub(super) fn receivers(words: &PageWords, details: Option<&Details>, listed: Li
                         tr {
                             th scope="col" { (words.text("receiver")) }
                             th.number scope="col" { (words.text("amount")) }
+                            @if multicall.is_some() { th #state scope="col" { (words.text("state")) } }
                         }
                     }
                     tbody #entries {
@@ -432,6 +496,9 @@ pub(super) fn receivers(words: &PageWords, details: Option<&Details>, listed: Li
                                     bdi.code { (item.payee) }
                                     @if let Some(reference) = &item.reference {
                                         span.line.quiet { (words.text("reference")) ": " bdi { (reference) } }
+                                    }
+                                    @if let Some(network) = item.network {
+                                        span.line.quiet { (words.text("network")) ": " (network) }
                                     }
                                     @if let Some(request) = requests.get::<usize>(position) {
                                         span.line.quiet { (words.text("requestId")) ": " bdi.code { (request) } }
@@ -443,12 +510,31 @@ pub(super) fn receivers(words: &PageWords, details: Option<&Details>, listed: Li
                                     }
                                     @if marks_paid && item.is_paid { span.line.quiet { (words.text("complete")) } }
                                 }
+                                @if let Some(state) = item.state { td.state { (state_text(words, state)) } }
                             }
                         }
                     }
+                    @if let Some(details) = multicall { (item_sums(words, details)) }
                 }
             }
             @if count > most { (further(words, first, count)) }
+        }
+    }
+}
+
+/// The last row of the table of a multicall: the sums of its items by currency.
+fn item_sums(words: &PageWords, details: &Details) -> Markup {
+    html! {
+        tfoot {
+            tr {
+                th scope="row" { (words.text("total")) }
+                td.number {
+                    @for currency in &details.currencies {
+                        span.line { (money(words, &currency.amount, currency)) }
+                    }
+                }
+                td {}
+            }
         }
     }
 }

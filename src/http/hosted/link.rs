@@ -32,6 +32,8 @@ pub(super) struct VisitedLink {
     pub(super) tx_hash: Option<String>,
     /// A payment that is or may be in flight, also after the link has ended.
     pub(super) in_flight: Option<InFlight>,
+    /// The lock of a Safe that is about to pay the link.
+    pub(super) locked: Option<LinkLock>,
     /// Access decision and balances for the visitor's wallet.
     pub(super) wallet: Option<Wallet>,
 }
@@ -67,6 +69,10 @@ pub(super) struct Details {
     pub(super) currencies: Vec<LinkCurrency>,
     /// Contracts that payments may use.
     pub(super) contracts: Vec<String>,
+    /// Whether the items are links of their own, which this link pays all together or not at all.
+    pub(super) is_multicall: bool,
+    /// Number of items that keep a multicall from being paid.
+    pub(super) blocked: usize,
 }
 
 /// One payment of a link.
@@ -87,6 +93,12 @@ pub(super) struct LinkItem {
     pub(super) reference: Option<String>,
     /// Payment reference on the chain.
     pub(super) payment_reference: String,
+    /// Name of its network if it differs from that of the link.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) network: Option<&'static str>,
+    /// State of an item of a multicall: `ready`, `paid`, `in_progress`, `expired`, `withdrawn` or `unpayable`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) state: Option<&'static str>,
 }
 
 /// A currency of a link and its totals; amounts are decimal.
@@ -151,6 +163,15 @@ pub(super) struct InFlight {
     pub(super) is_seen: bool,
 }
 
+/// The lock of a link while the owners of a Safe sign its payment.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct LinkLock {
+    /// When the lock ends.
+    pub(super) until: String,
+    /// Address of the Safe; `None` if it is unknown or the visitor may not see it.
+    pub(super) safe: Option<String>,
+}
+
 /// Access decision and balances for a wallet.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Wallet {
@@ -170,6 +191,13 @@ pub(super) struct Fund {
     pub(super) balance: String,
     /// Missing amount, if any.
     pub(super) missing: Option<String>,
+}
+
+impl LinkItem {
+    /// Whether the item keeps a multicall from being paid.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.state.is_some_and(|state| state != "ready")
+    }
 }
 
 impl Details {

@@ -1,7 +1,10 @@
 //! Builds the view model of a link. It contains nothing that is hidden from the visitor.
 
 use super::{
-    link::{Details, Fund, InFlight, LinkCurrency, LinkFee, LinkItem, LinkNetwork, LinkRedirect, VisitedLink, Wallet},
+    link::{
+        Details, Fund, InFlight, LinkCurrency, LinkFee, LinkItem, LinkLock, LinkNetwork, LinkRedirect, VisitedLink,
+        Wallet,
+    },
     look::PageFrame,
 };
 use crate::{
@@ -12,9 +15,13 @@ use crate::{
         currency::{ContractKind, CurrencyFilter, CurrencyKind},
         network,
         paying::charge::FeeLeg,
-        secure_payment::{SecurePaymentKind, SecurePaymentStatus, access::AccessStatus},
+        secure_payment::{SecurePaymentKind, SecurePaymentStatus, access::AccessStatus, multicall::BlockReason},
     },
-    flows::secure_payments::{open::LinkView, opened::OpenedLink},
+    flows::secure_payments::{
+        multicall::{MulticallChild, OpenedMulticall},
+        open::LinkView,
+        opened::OpenedLink,
+    },
     http::error::Problem,
 };
 use alloy::primitives::U256;
@@ -33,12 +40,14 @@ const PROXIES: [ContractKind; 3] = [
 ];
 
 /// Facts about a link that are looked up for each visit.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct LinkFacts {
     /// Whether the redirect of the link leads outside the domains of its creator.
     pub(super) is_foreign: bool,
     /// Whether a payment of the link is on the chain but not final.
     pub(super) is_seen: bool,
+    /// The links that a multicall pays; `None` for other links.
+    pub(super) multicall: Option<OpenedMulticall>,
 }
 
 /// A link for a visitor; `shown` is what the visitor's wallet may see, if the link can still be paid.
@@ -49,14 +58,23 @@ pub(super) fn link(
     page: &PageFrame,
     opened: &OpenedLink,
     shown: Option<&LinkView>,
-    LinkFacts { is_foreign, is_seen }: LinkFacts,
+    facts: LinkFacts,
 ) -> Result<VisitedLink, Problem> {
+    let LinkFacts {
+        is_foreign,
+        is_seen,
+        multicall,
+    } = facts;
     let payment = &opened.payment;
     let is_hidden = match shown {
         Some(shown) => shown.is_masked,
         None => payment.policy.hides_until_approved,
     };
-    let details = if is_hidden { None } else { Some(details(ctx, opened)?) };
+    let details = if is_hidden {
+        None
+    } else {
+        Some(details(ctx, opened, multicall.as_ref())?)
+    };
     let wallet = shown.map(|shown| wallet(payment.network, shown, details.as_ref()));
     let last = opened.requests.iter().rev().find_map(|request| request.ledger.tx_hash);
     let in_flight = match opened.status() {
@@ -92,6 +110,10 @@ pub(super) fn link(
         in_flight: in_flight.map(|until| InFlight {
             until: iso(until),
             is_seen,
+        }),
+        locked: payment.locked_at(opened.now).map(|lock| LinkLock {
+            until: iso(lock.until),
+            safe: lock.safe.filter(|_| !is_hidden).map(|safe| safe.to_string()),
         }),
         wallet,
     })
@@ -152,13 +174,27 @@ fn catalogued<'a>(ctx: &'a Ctx, id: &str) -> Result<&'a crate::domain::currency:
     })
 }
 
-fn details(ctx: &Ctx, opened: &OpenedLink) -> Result<Details, Problem> {
+/// State of a link that a multicall pays, as the page names it.
+fn child_state(child: &MulticallChild) -> &'static str {
+    match child.block {
+        _ if child.request.ledger.has_been_paid() => "paid",
+        None => "ready",
+        Some(BlockReason::AlreadyPaid) => "paid",
+        Some(BlockReason::RequestProcessing) => "in_progress",
+        Some(BlockReason::SecurePaymentExpired) => "expired",
+        Some(BlockReason::SecurePaymentNotPending) => "withdrawn",
+        Some(_) => "unpayable",
+    }
+}
+
+fn details(ctx: &Ctx, opened: &OpenedLink, multicall: Option<&OpenedMulticall>) -> Result<Details, Problem> {
     let payment = &opened.payment;
     let mut ids: Vec<&str> = Vec::new();
     let mut sums: Vec<CurrencySums> = Vec::new();
     let mut items = Vec::with_capacity(opened.requests.len());
     let (mut receivers, mut receivers_left) = (BTreeSet::new(), BTreeSet::new());
     let mut uses_batch = payment.kind() == SecurePaymentKind::Batch;
+    let mut children = multicall.into_iter().flat_map(|multicall| &multicall.children);
     for (request, charges) in opened.due() {
         let id = request.terms.payment_currency.as_str();
         let known = catalogued(ctx, id)?;
@@ -195,6 +231,7 @@ fn details(ctx: &Ctx, opened: &OpenedLink) -> Result<Details, Problem> {
             receivers_left.insert(wallet);
         }
         let reference = request.terms.merchant_reference.clone();
+        let network = request.terms.network;
         items.push(LinkItem {
             reference: reference.filter(|own| payment.about.reference.as_ref() != Some(own)),
             is_paid: request.ledger.has_been_paid(),
@@ -203,6 +240,8 @@ fn details(ctx: &Ctx, opened: &OpenedLink) -> Result<Details, Problem> {
             amount: format_units(expected, known.decimals),
             due: format_units(left, known.decimals),
             payment_reference: hex::encode_prefixed(request.reference.0),
+            network: (network != payment.network).then(|| network.name()),
+            state: children.next().map(child_state),
         });
     }
     let currencies = ids.into_iter().zip(&sums).map(|(id, sums)| {
@@ -216,6 +255,8 @@ fn details(ctx: &Ctx, opened: &OpenedLink) -> Result<Details, Problem> {
         count: items.len(),
         receivers: receivers.len(),
         receivers_left: receivers_left.len(),
+        blocked: items.iter().filter(|item| item.is_blocked()).count(),
+        is_multicall: multicall.is_some(),
         items,
         currencies: currencies.collect::<Result<_, Problem>>()?,
         contracts: contracts.map(|contract| contract.to_string()).collect(),

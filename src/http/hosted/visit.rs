@@ -15,6 +15,7 @@ use crate::{
     flows::{
         FlowError,
         secure_payments::{
+            multicall,
             open::{self, LinkVisit},
             opened::{self, OpenedLink},
         },
@@ -137,9 +138,15 @@ impl PageVisit {
     }
 
     async fn surroundings(&self, opened: &OpenedLink) -> Result<LinkFacts, Problem> {
+        let multicall = if opened.payment.is_multicall() {
+            Some(multicall::of(&self.ctx, opened).await?)
+        } else {
+            None
+        };
         Ok(LinkFacts {
             is_foreign: opened::has_foreign_redirect(&self.ctx, opened).await?,
             is_seen: opened.is_seen(&self.ctx).await?,
+            multicall,
         })
     }
 }

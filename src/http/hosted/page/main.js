@@ -11,7 +11,7 @@ import { decimal, Mismatch, verify } from './verify.js';
 import { appLinks, discover } from './wallets.js';
 import {
   balance, byId, button, code, copying, countDown, date, due, el, feeRows, heading, line, money, note, quiet, receipt,
-  reveal, row, say, short, show, shown, summarise, t, tick, transaction, waiting, wayBack,
+  reveal, row, say, short, show, shown, stateText, summarise, t, tick, transaction, waiting, wayBack,
 } from './render.js';
 
 const { pause, Trouble } = sign;
@@ -45,6 +45,8 @@ let consent = { until: 0, isSeen: false, at: 0 };
 let stages = [];
 /** The payment plan found when the wallet was checked. */
 let needs = null;
+/** What the page last said about why the link cannot be paid now. */
+let said = '';
 
 const tell = async (event, further) => {
   const { tell: send } = await import('./telemetry.js');
@@ -69,7 +71,7 @@ const connected = () =>
 // Choosing a wallet
 
 function choose() {
-  if (busy || !['', 'connect', 'connecting'].includes(shown())) return;
+  if (busy || !['', 'connect', 'connecting'].includes(shown()) || stopped()) return;
   if (wallets.length) {
     const picture = (one) =>
       one.icon ? el('img', { src: one.icon, alt: '', width: 32, height: 32 }) : el('span', { class: 'letter', 'aria-hidden': 'true' }, [...nameOf(one)][0]);
@@ -168,13 +170,52 @@ async function check() {
 /** Whether the wallet may pay what it sees. */
 function isOpen() {
   const { status, details, wallet: standing } = state.current();
-  return status === 'pending' && details && standing?.decision === 'approved';
+  return status === 'pending' && details && !isStopped() && standing?.decision === 'approved';
+}
+
+/** Whether no wallet can pay the open link now: a Safe is about to pay it, or items block a multicall. */
+function isStopped() {
+  const { status, locked, details } = state.current();
+  return status === 'pending' && Boolean(locked || details?.blocked);
+}
+
+/** Shows why no wallet can pay the link now, and what to do; returns false if a wallet can. The page keeps polling. */
+function stopped() {
+  if (!isStopped()) return false;
+  const { locked, details } = state.current();
+  const blocked = details?.items.filter((item) => item.state && item.state !== 'ready') ?? [];
+  const screen = locked ? 'locked' : 'blocked-items';
+  if (!locked && details.items.length < details.count) {
+    // With many recipients, scripts fetch their states. The document already shows some of them.
+    byId('action').dataset.screen = screen;
+    state.refresh().then(() => busy || stopped(), () => null);
+    return true;
+  }
+  const now = JSON.stringify([locked, blocked]);
+  if (shown() === screen && said === now) return true;
+  said = now;
+  if (locked) {
+    const until = el('time', { datetime: locked.until }, date(locked.until));
+    const facts = [locked.safe && row(t('safe'), code(locked.safe)), row(t('lockedUntil'), until)];
+    show(screen, waiting(), note('careful', t('locked'), t('lockedMore')), el('dl', { class: 'rows' }, facts));
+    say(t('locked'));
+    return true;
+  }
+  const isInProgress = blocked.every((item) => item.state === 'in_progress');
+  const text = isInProgress ? 'blockedWait' : 'blocked';
+  const entry = (item) =>
+    el('li', {}, code(item.payee), ` · ${money(item.amount, details.currencies[item.currency].symbol)} · ${stateText(item)}`);
+  const list = el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': t('blockedList') }, el('ul', { class: 'blocked' }, blocked.map(entry)));
+  show(screen, isInProgress && waiting(), note('careful', t(text), t(`${text}More`)), list);
+  say(t(text));
+  return true;
 }
 
 function decide() {
   const link = state.current();
   if (link.status === 'completed') return done();
   if (link.status !== 'pending') return location.reload();
+  if (stopped()) return;
   if (link.wallet?.decision === 'rejected') return blocked(link.wallet.reason);
   if (link.wallet?.decision === 'error' || !link.details) return failed(new Trouble('screening'), check);
   const { inFlight } = link;
@@ -742,7 +783,7 @@ function failed(error, again) {
   if (kind === 'warned') return void check();
   if (kind === 'gone') return location.reload();
   if (kind === 'done') return void state.refresh().then(decide, () => location.reload());
-  if (kind === 'refused') return void refused();
+  if (kind === 'refused' || kind === 'stopped') return void refused(kind);
   const isAllowed = kind === 'rejected' && state.remembered().phase === 'allowed';
   const name = isAllowed ? 'rejectedLater' : kind === 'unknownNetwork' ? 'network' : kind;
   const tone = ['rejected', 'busy', 'screening'].includes(kind) ? 'careful' : 'bad';
@@ -760,16 +801,16 @@ function failed(error, again) {
   show(`error-${kind}`, wallet && account && connected(), message, retry);
 }
 
-/** The service refused calldata; the state says why. */
-async function refused() {
+/** The service refused calldata or an attempt; the state says why. */
+async function refused(kind) {
   try {
     await state.refresh(account);
   } catch (error) {
     return failed(new Trouble('connection'), check);
   }
   const { status, wallet: standing } = state.current();
-  if (status !== 'pending' || ['rejected', 'error'].includes(standing?.decision)) return decide();
-  failed(new Trouble('screening'), check);
+  if (status !== 'pending' || isStopped() || ['rejected', 'error'].includes(standing?.decision)) return decide();
+  failed(new Trouble(kind === 'stopped' ? 'connection' : 'screening'), check);
 }
 
 // Changes from elsewhere
@@ -779,7 +820,7 @@ state.watch((before, after) => {
   if (JSON.stringify(before.details) !== JSON.stringify(after.details)) summarise(after);
 });
 
-const QUIET = /^(connect$|options|partial|othertab|inflight|error|blocked)/;
+const QUIET = /^(connect$|options|partial|othertab|inflight|error|blocked|locked)/;
 
 setInterval(async () => {
   if (document.hidden || busy || !QUIET.test(shown())) return;
@@ -787,6 +828,8 @@ setInterval(async () => {
   const link = await state.refresh().catch(() => null);
   if (!link || busy || !QUIET.test(shown())) return;
   if (link.status !== 'pending') return decide();
+  if (stopped()) return;
+  if (/^(locked|blocked-items)/.test(shown())) return goOn();
   if (!/^(options|partial)/.test(shown())) return;
   if (JSON.stringify(link.details) !== before) check();
   else if (isNews(link.inFlight)) warn(link.inFlight);

@@ -68,12 +68,15 @@ export function say(text) {
 
 export const shown = () => byId('action').dataset.screen ?? '';
 
-/** Shows a screen and focuses it if it changed. Hides the other-device section while a payment may be on its way. */
+/**
+ * Shows a screen and focuses it if it changed. Hides the other-device section while a payment may be on its way or a
+ * Safe is about to pay.
+ */
 export function show(name, ...children) {
   const action = byId('action');
   const isOther = action.dataset.screen && action.dataset.screen !== name;
   action.dataset.screen = name;
-  byId('elsewhere').hidden = isUnresolved() || current().status === 'completed';
+  byId('elsewhere').hidden = isUnresolved() || current().status === 'completed' || Boolean(current().locked);
   action.replaceChildren(...children.flat(2).filter(Boolean));
   if (isOther) (action.querySelector('h2') ?? action).focus({ preventScroll: matchMedia('(min-width: 52rem)').matches });
   performance.mark(`screen:${name}`);
@@ -162,20 +165,34 @@ export function summarise({ details, reference, network }, asked) {
       .filter(Boolean),
   );
   if (items.length > 1) {
-    const marksPaid = items.some((item) => item.isPaid) && !items.every((item) => item.isPaid);
+    const { isMulticall } = details;
+    const marksPaid = !isMulticall && items.some((item) => item.isPaid) && !items.every((item) => item.isPaid);
     const further = (...text) => el('span', { class: 'line quiet' }, text);
     const entry = (item) =>
       el(
         'tr',
         {},
-        el('td', {}, code(item.payee), item.reference && further(`${t('reference')}: `, el('bdi', {}, item.reference))),
+        el('td', {}, code(item.payee), item.reference && further(`${t('reference')}: `, el('bdi', {}, item.reference)), item.network && further(`${t('network')}: ${item.network}`)),
         el('td', { class: 'number' }, money(item.amount, currencies[item.currency].symbol), marksPaid && item.isPaid && further(t('complete'))),
+        isMulticall && el('td', { class: 'state' }, stateText(item)),
       );
     byId('receivers').hidden = false;
+    if (isMulticall && !byId('state')) itemStates(currencies);
     byId('entries').replaceChildren(...items.map(entry));
     byId('further')?.remove();
     searchable();
   }
+}
+
+/** The state of an item of a multicall in words. */
+export const stateText = ({ state }) => t(`state_${state}`);
+
+/** Adds the column of states and the row of sums, which the document of a hidden multicall does not contain. */
+function itemStates(currencies) {
+  const table = byId('entries').parentElement;
+  table.tHead.rows[0].append(el('th', { id: 'state', scope: 'col' }, t('state')));
+  const sums = currencies.map((one) => line(money(one.amount, one.symbol)));
+  table.append(el('tfoot', {}, el('tr', {}, el('th', { scope: 'row' }, t('total')), el('td', { class: 'number' }, sums), el('td'))));
 }
 
 const FILTERED_FROM = 50;

@@ -21,7 +21,10 @@ const ROOT = location.pathname.replace(/\/$/, '');
 export const path = (name) => `${ROOT}/${name}`;
 
 /** Kinds of trouble by HTTP status. */
-const KINDS = { 403: 'refused', 404: 'gone', 409: 'done', 410: 'gone', 413: 'connection', 429: 'connection' };
+const KINDS = { 403: 'refused', 404: 'gone', 409: 'done', 410: 'gone', 413: 'connection', 423: 'stopped', 429: 'connection' };
+
+/** Code of the refusal of a multicall that cannot pay some of its items. */
+const BLOCKED = 'multicall_validation_failed';
 
 async function call(name, options) {
   let answer;
@@ -32,7 +35,8 @@ async function call(name, options) {
   }
   const body = await answer.json().catch(() => null);
   if (answer.ok) return body;
-  const kind = KINDS[answer.status] ?? (answer.status < 500 ? 'other' : 'connection');
+  const usual = answer.status < 500 ? 'other' : 'connection';
+  const kind = body?.code === BLOCKED ? 'stopped' : KINDS[answer.status] ?? usual;
   throw new Trouble(kind, body?.message ?? String(answer.status));
 }
 

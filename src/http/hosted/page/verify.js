@@ -182,6 +182,9 @@ function asks(currencies, asked) {
  * Throws a Mismatch if a step is not part of this payment or takes more than the stated amount.
  */
 export function verify(details, { steps, asked }, payer) {
+  // A multicall pays all of its items in one transaction or none.
+  const { isMulticall, count } = details;
+  require(!isMulticall || (details.items.length === count && details.items.every((item) => item.state === 'ready')), 'missing');
   const { currencies, items } = expected(details);
   asks(currencies, asked);
   const contracts = details.contracts.map(lower);
@@ -208,6 +211,7 @@ export function verify(details, { steps, asked }, payer) {
       return { kind, currency, amount: call.allowance, to, spender: call.spender, data };
     }
     require(contracts.includes(to), 'contract');
+    require(!isMulticall || (call.isBatch && items.size === count), 'missing');
     pays(call, { currencies, items }, ofToken, payer);
     const coin = currencies.find((one) => !one.token);
     require(call.isBatch || value === 0n || !call.transfers[0].token, 'value');
