@@ -155,6 +155,7 @@ impl PageWords {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     fn words(code: &str) -> &'static PageWords {
         all().iter().find(|words| words.code == code).unwrap()
@@ -184,6 +185,32 @@ mod tests {
         assert_eq!(words("de").number("1234.5"), "1.234,5");
         assert_eq!(words("en").number("999"), "999");
         assert_eq!(words("en").number("0.5"), "0.5");
+    }
+
+    /// The names of the values that a text contains.
+    fn values_of(text: &str) -> BTreeSet<&str> {
+        let parts = text.split('{').skip(1);
+        parts.filter_map(|part| Some(part.split_once('}')?.0)).collect()
+    }
+
+    #[test]
+    fn every_language_has_the_texts_and_values_of_english() {
+        let english = words("en");
+        for other in all() {
+            for (own, expected) in [(&other.document, &english.document), (&other.page, &english.page)] {
+                assert!(own.keys().eq(expected.keys()), "{}", other.code);
+                for (name, text) in expected {
+                    assert_eq!(values_of(&own[name]), values_of(text), "{} {name}", other.code);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_state_of_an_item_has_a_text() {
+        for state in ["ready", "paid", "in_progress", "expired", "withdrawn", "unpayable"] {
+            assert!(!words("en").text(&format!("state_{state}")).is_empty(), "{state}");
+        }
     }
 
     #[test]
