@@ -19,6 +19,7 @@ mod brand;
 mod hostile;
 mod many;
 mod proxy;
+mod safe_and_multicall;
 mod scenarios;
 mod screens;
 mod stage;

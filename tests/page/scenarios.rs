@@ -1,6 +1,6 @@
 //! Scenarios of payers, grouped into a few tests; each test has its own chain.
 
-use crate::{bent, brand, hostile, many, screens, stage::Stage, unclear, wallet::Wallet};
+use crate::{bent, brand, hostile, many, safe_and_multicall, screens, stage::Stage, unclear, wallet::Wallet};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, panic::AssertUnwindSafe, time::Instant};
 
@@ -140,6 +140,13 @@ scenarios![
     unclear::flood,
     unclear::paid_meanwhile,
     unclear::two_clicks,
+];
+
+scenarios![
+    links_wait_for_a_safe_and_pay_other_links_together:
+    safe_and_multicall::locked,
+    safe_and_multicall::multicall_paid,
+    safe_and_multicall::multicall_blocked,
 ];
 
 /// Records and prints the result of a scenario.
