@@ -46,6 +46,19 @@ wire_text! {
     }
 }
 
+/// Hashes of the code of the proxies of Safes, from the published packages of the versions. The code can only delegate
+/// to the contract in the first storage slot.
+const PROXIES: [B256; 3] = [
+    b256!("b89c1b3bdf2cf8827818646bce9a8f6e372885f8c55e5c07acbd307cb133b000"),
+    b256!("d7d408ebcd99b2b70be43e20253d6d92a8ea8fab29bd3be7f55b10032331fb4c"),
+    b256!("4e381985ca68b3e5d27b4425fa581c19cf33146d3f887a3cfca96f55528ea46f"),
+];
+
+/// Whether the code with this hash is the code of a proxy of a Safe.
+pub fn is_proxy(code_hash: &B256) -> bool {
+    PROXIES.contains(code_hash)
+}
+
 impl SafeVersion {
     /// The version of a contract to which Safes delegate; `None` for a contract that is none.
     pub const fn of_singleton(kind: ContractKind) -> Option<Self> {

@@ -193,7 +193,7 @@ pub struct ChildFailureView {
 pub struct ChildContextView {
     /// Id of its request; absent for an unknown link
     pub request_id: Option<RequestIdText>,
-    /// Its token; absent when all links are meant
+    /// Its token; absent when all links are meant. Example: `01JZX4T9QK3M7N8P2R5S6V0WYC`
     #[oai(validator(max_length = 26))]
     pub secure_payment_token: Option<String>,
     /// Its position, from 0; absent when all links are meant. Example: `0`

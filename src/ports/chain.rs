@@ -187,6 +187,8 @@ pub trait BatchFees: Send + Sync + 'static {
 /// The contract to which a Safe account delegates, as the account states it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SafeContract {
+    /// Hash of the code of the account.
+    pub code_hash: B256,
     /// Address in the first storage slot.
     pub singleton: Address,
     /// Version that the account returns.

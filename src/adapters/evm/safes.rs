@@ -9,7 +9,7 @@ use crate::{
     ports::chain::SafeContract,
 };
 use alloy::{
-    primitives::{Address as EvmAddress, B256, Bytes, U64, U256},
+    primitives::{Address as EvmAddress, B256, Bytes, U64, U256, keccak256},
     sol,
     sol_types::SolCall,
 };
@@ -29,7 +29,7 @@ const PADDING: usize = 12;
 /// certainly no Safe.
 ///
 /// A Safe is a proxy that stores the address of its contract in the first slot. Any contract can imitate this, so the
-/// caller compares the address and the version with known ones.
+/// caller compares the code, the address and the version with known ones.
 pub(super) async fn contract_of(
     line: &NodeLookup,
     wallet: EvmAddress,
@@ -47,7 +47,9 @@ pub(super) async fn contract_of(
         Err(NodeFailure::Reverted(_)) => return Ok(None),
         Err(failure) => return Err(failure),
     };
+    let code: Bytes = line.call("eth_getCode", (wallet, "latest")).await?;
     Ok(Some(SafeContract {
+        code_hash: keccak256(&code),
         singleton: Address::on(network, EvmAddress::from_slice(singleton)),
         version,
     }))

@@ -3,7 +3,12 @@
 use super::open::LinkVisit;
 use crate::{
     ctx::Ctx,
-    domain::{address::Address, refusal::Refusal, safe::SafeVersion, secure_payment::SecurePayment},
+    domain::{
+        address::Address,
+        refusal::Refusal,
+        safe::{SafeVersion, is_proxy},
+        secure_payment::SecurePayment,
+    },
     flows::FlowResult,
 };
 
@@ -24,7 +29,7 @@ pub(super) async fn find(
     let no_safe = || Refusal::field("isSafe", NO_SAFE);
     let wallets = ctx.partners.chains.wallets.get(&payment.network);
     let found = wallets.ok_or_else(no_safe)?.safe_at(wallet).await?;
-    let version = found.and_then(|found| {
+    let version = found.filter(|found| is_proxy(&found.code_hash)).and_then(|found| {
         let contracts = ctx.catalogue.contracts(payment.network).iter();
         let mut versions = contracts
             .filter(|contract| contract.address == found.singleton)

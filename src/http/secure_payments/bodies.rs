@@ -380,7 +380,7 @@ pub struct CreateMulticallBody {
     /// Tokens of unpaid payout links of one creator, at most 150, and 20 on several networks; these links stay payable
     #[oai(validator(min_items = 2, max_items = 1000))]
     pub child_tokens: Vec<UlidText>,
-    /// How the multicall is to be paid; if absent, this follows from the links. Example: `evm_same_chain`
+    /// How the multicall is to be paid; if absent, this follows from the links
     #[oai(nullable)]
     pub requested_execution_kind: Option<ExecutionKind>,
 }

@@ -15,7 +15,7 @@ use crate::{
     },
 };
 use alloy::{
-    primitives::{Address as EvmAddress, B256, Bytes, U64, U256},
+    primitives::{Address as EvmAddress, B256, Bytes, U64, U256, keccak256},
     sol_types::{SolCall, SolValue},
 };
 use chrono::DateTime;
@@ -64,6 +64,8 @@ pub struct Ground {
     pub nodes: Vec<Proxy>,
     /// A contract that imitates a Safe.
     pub false_safe: EvmAddress,
+    /// The hash of its code.
+    pub false_code: B256,
 }
 
 impl Ground {
@@ -75,10 +77,13 @@ impl Ground {
             proxies.push(Proxy::start(chain.rpc_url()).await);
         }
         let false_safe = imitate(&chain, SINGLETON).await;
+        let code = chain.rpc("eth_getCode", json!([false_safe, "latest"])).await;
+        let code: Bytes = serde_json::from_value(code.expect("a code")).expect("hexadecimal");
         Self {
             chain,
             nodes: proxies,
             false_safe,
+            false_code: keccak256(&code),
         }
     }
 

@@ -36,8 +36,9 @@ fn wallets(nodes: &[Proxy]) -> Arc<dyn WalletLookup> {
     connected.parts.wallets.expect("the network has contract wallets")
 }
 
-fn imitated() -> SafeContract {
+fn imitated(ground: &Ground) -> SafeContract {
     SafeContract {
+        code_hash: ground.false_code,
         singleton: Address::Evm(SINGLETON),
         version: VERSION.to_owned(),
     }
@@ -46,7 +47,7 @@ fn imitated() -> SafeContract {
 /// The accounts of the matrix, and what they are.
 fn accounts(ground: &Ground) -> [(EvmAddress, Option<SafeContract>); 3] {
     [
-        (ground.false_safe, Some(imitated())),
+        (ground.false_safe, Some(imitated(ground))),
         (ground.chain.tokens().fau, None),
         (ground.chain.accounts()[5].address, None),
     ]
@@ -175,7 +176,7 @@ async fn storage_of_another_form_is_no_safe() {
             }));
         }
         let wallets = wallets(&ground.nodes);
-        let verdict = look(wallets.as_ref(), ground.false_safe, Some(&imitated())).await;
+        let verdict = look(wallets.as_ref(), ground.false_safe, Some(&imitated(&ground))).await;
         assert_eq!(verdict, expected, "{told}");
     }
 }
@@ -204,5 +205,5 @@ async fn contracts_that_answer_badly_pause_no_node() {
         }
     }
     let found = wallets.safe_at(Address::Evm(ground.false_safe)).await;
-    assert_eq!(found.expect("no node is paused"), Some(imitated()));
+    assert_eq!(found.expect("no node is paused"), Some(imitated(&ground)));
 }
