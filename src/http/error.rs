@@ -132,8 +132,8 @@ pub struct RequestPaid {
     pub request_id: RequestIdText,
     /// Whether the whole amount has arrived. Example: `true`
     pub has_been_paid: bool,
-    /// Transaction that completed the payment; null until then, absent while a Safe is about to pay
-    pub tx_hash: Option<OrNull<TxHash>>,
+    /// Transaction that completed the payment; null until then
+    pub tx_hash: OrNull<TxHash>,
     /// Hash of the transaction of the Safe that is about to pay; absent otherwise
     pub safe_tx_hash: Option<TxHash>,
     /// Chain ID of the network of the Safe; absent unless a Safe is about to pay. Example: `11155111`
@@ -150,7 +150,7 @@ impl RequestPaid {
         Self {
             request_id,
             has_been_paid,
-            tx_hash: Some(OrNull(tx_hash)),
+            tx_hash: OrNull(tx_hash),
             safe_tx_hash: None,
             chain_id: None,
             safe_payment_deadline: None,
@@ -714,7 +714,7 @@ impl DocumentedStatus {
             let locked = RequestPaid {
                 request_id,
                 has_been_paid: false,
-                tx_hash: None,
+                tx_hash: OrNull(None),
                 safe_tx_hash: Some(TxHash::example()),
                 chain_id: Some(11_155_111),
                 safe_payment_deadline: Some(1_767_225_600),

@@ -280,7 +280,7 @@ async fn unsupported_parameters_are_400_and_named() {
         ("?token=USDC", "chain"),
         ("?chain=BASE&token=USDC", "chain"),
         ("?chain=SEPOLIA&token=USDC", "token"),
-        ("?isSafe=true", "isSafe"),
+        ("?isSafe=true", "wallet"),
         (&format!("?eoaWallet={OTHER}"), "wallet"),
         ("?wallet=0x12", "wallet"),
         ("?wallet=TJRabPrwbZy45sbavfcjinPJC18kjpRTv8", "wallet"),

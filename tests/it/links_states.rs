@@ -239,8 +239,6 @@ async fn an_intent_is_stored_once_per_hash_and_settles_nothing() {
         ("routeKind", "crosschain"),
         ("routeKind", "same_chain_conversion"),
         ("bridgeTool", "across"),
-        ("smartAccountAddress", OTHER),
-        ("userOpHash", HASH),
     ] {
         let refused = send(with(&json!({ member: asked }))).await;
         assert_eq!(refused.wrong_fields(), [member], "{asked}");

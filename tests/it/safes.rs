@@ -178,6 +178,7 @@ impl<'a> LockedLink<'a> {
                 json!([{
                     "requestId": self.link.request,
                     "hasBeenPaid": false,
+                    "txHash": null,
                     "safeTxHash": self.hash.to_string(),
                     "chainId": app.devnet().chain_id(),
                     "safePaymentDeadline": self.until.timestamp(),

@@ -142,7 +142,7 @@ pub(super) fn locked(opened: &OpenedLink, lock: &SafeLock) -> LinkProgress {
     let requests = open_requests(opened).map(|request| RequestPaid {
         request_id: RequestIdText::written(&request.id),
         has_been_paid: false,
-        tx_hash: None,
+        tx_hash: OrNull(None),
         safe_tx_hash: Some(TxHash::written(lock.safe_tx_hash)),
         chain_id: Some(opened.payment.network.chain_id()),
         safe_payment_deadline: Some(lock.until.timestamp()),
