@@ -495,6 +495,9 @@ column payments.client_group_key bigint
 column payments.is_hidden boolean not null default false
 column payments.payer_access text
 column payments.orchestrator_fees text
+column payments.source_network text not null default ''::text
+column payments.source_tx_hash bytea not null default '\x'::bytea
+column payments.source_payer bytea
 constraint payments.payments_pkey PRIMARY KEY (platform_id, id)
 constraint payments.payments_request_fkey FOREIGN KEY (platform_id, request_row) REFERENCES requests(platform_id, id)
 CREATE INDEX payments_by_block ON public.payments USING btree (network, block_number)

@@ -94,6 +94,12 @@ pub struct Model {
     pub is_hidden: bool,
     /// Whether the payer was allowed to pay; none if everyone was allowed.
     pub payer_access: Option<String>,
+    /// Network on which the payer paid.
+    pub source_network: String,
+    /// Transaction of the payer on this network, 32 bytes.
+    pub source_tx_hash: Vec<u8>,
+    /// Where the money came from on this network.
+    pub source_payer: Option<Vec<u8>>,
 }
 
 /// Joins from this table.

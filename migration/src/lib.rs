@@ -20,6 +20,7 @@ mod m20261203_0015_link_orchestrators;
 mod m20261203_0016_create_fee_configs;
 mod m20261204_0017_lock_links_for_safes;
 mod m20261204_0018_keep_multicalls;
+mod m20261204_0019_keep_payment_sources;
 mod months;
 mod tables;
 
@@ -49,6 +50,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261203_0016_create_fee_configs::Migration),
             Box::new(m20261204_0017_lock_links_for_safes::Migration),
             Box::new(m20261204_0018_keep_multicalls::Migration),
+            Box::new(m20261204_0019_keep_payment_sources::Migration),
         ]
     }
 }

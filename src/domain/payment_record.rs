@@ -91,6 +91,19 @@ pub struct PaymentRecord {
     pub schedule: Option<ScheduleId>,
     /// Whether the payer of a link was allowed to pay it; `None` when anyone may pay.
     pub payer_access: Option<PayerAccess>,
+    /// Where the payer paid.
+    pub source: PaymentSource,
+}
+
+/// Where the payer of a payment paid. It equals network, transaction and payer of a payment on one network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PaymentSource {
+    /// Network.
+    pub network: Network,
+    /// Transaction.
+    pub tx_hash: B256,
+    /// Account that paid.
+    pub payer: Option<Address>,
 }
 
 impl PaymentRecord {
@@ -155,6 +168,10 @@ impl PaymentRecord {
             payer: None,
             payer_eoa: None,
             payer_access: None,
+            source: PaymentSource {
+                payer: None,
+                ..self.source
+            },
             ..self
         }
     }

@@ -21,8 +21,8 @@ use crate::domain::{
         access::AccessPolicy,
         attempt::{Attempt, AttemptId, WalletAttempts},
         intent::{IntentKind, IntentState, PaymentIntent, Source, TransactionIndex},
+        lock::SafeLock,
         redirect::RedirectButton,
-        safe_lock::SafeLock,
     },
 };
 use alloy::primitives::B256;

@@ -49,7 +49,7 @@ impl TxProofs for EvmChain {
         let (mut tried, mut unproven) = (BTreeSet::new(), None);
         let mut answered = 0;
         // A node with false data can conceal the transaction, or name a block that does not contain it. So every named
-        // block is tried, and the remaining nodes are asked too.
+        // block is tried, and the service queries the remaining nodes too.
         for more in [wanted, self.nodes.len()] {
             let answers = self
                 .ask_distinct(more, LookupTimeout::Thorough, &asked, &question)

@@ -5,6 +5,7 @@ pub mod attempt;
 pub mod fee_plan;
 mod flow;
 pub mod intent;
+pub mod lock;
 pub mod multicall;
 pub mod options;
 pub mod plan;
@@ -26,8 +27,8 @@ use access::AccessPolicy;
 use attempt::WalletAttempts;
 use chrono::{DateTime, TimeDelta, Utc};
 pub use flow::PaymentFlow;
+use lock::SafeLock;
 use redirect::RedirectButton;
-use safe_lock::SafeLock;
 
 /// How long a reported payment counts as in flight. Source: interface §4.7 (an intent is a hint).
 const HINT_LASTS: TimeDelta = TimeDelta::minutes(2);

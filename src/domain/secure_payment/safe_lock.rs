@@ -1,7 +1,7 @@
 //! Locks of a link while the owners of a Safe sign its payment. Meanwhile the service issues no calldata of the link, so
 //! that it is not paid twice. A lock never stops a payment from being credited.
 
-use super::SecurePayment;
+use super::{SecurePayment, lock::SafeLock};
 use crate::domain::{address::Address, refusal::Refusal};
 use alloy::primitives::B256;
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
@@ -11,17 +11,6 @@ const LOCK_MAX: TimeDelta = TimeDelta::hours(24);
 
 /// How long a report with a public credential locks a link.
 const PUBLIC_LOCK: TimeDelta = TimeDelta::hours(1);
-
-/// A lock of a link.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SafeLock {
-    /// Hash of the transaction of the Safe.
-    pub safe_tx_hash: B256,
-    /// The Safe; `None` if a secret credential locked the link without naming it.
-    pub safe: Option<Address>,
-    /// When the lock ends.
-    pub until: DateTime<Utc>,
-}
 
 /// Who asks for a lock, and for how long.
 #[derive(Debug, Clone, Copy)]

@@ -19,6 +19,7 @@ pub mod rescan;
 pub mod resume;
 mod reverse;
 mod rewind;
+pub mod safe_outcomes;
 pub mod search;
 pub mod watch;
 

@@ -32,7 +32,7 @@
 use super::{
     confirm::{self, CATCHING_UP, ChainProgress},
     lead::{Leadership, Mandate},
-    lines, rewind,
+    lines, rewind, safe_outcomes,
 };
 use crate::{
     ctx::Ctx,
@@ -42,7 +42,7 @@ use crate::{
         payment::{BlockRef, Observation},
         request::Request,
     },
-    flows::{FlowResult, secure_payments::safe_outcomes},
+    flows::FlowResult,
     ports::chain::{Chain, ChainTip, NewBlock},
     store::{
         self, Tx,

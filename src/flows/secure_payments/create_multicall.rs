@@ -39,6 +39,15 @@ pub struct NewMulticall {
     pub kind: Option<ExecutionKind>,
 }
 
+/// A created multicall.
+#[derive(Debug, Clone)]
+pub struct CreatedMulticall {
+    /// The link.
+    pub link: CreatedSecurePayment,
+    /// Whether one transaction can pay all links: they are on one network.
+    pub is_payable: bool,
+}
+
 /// Creates a link that pays the requests of payout links of the caller. These links stay payable on their own.
 ///
 /// The new link expires when the first of the links expires.
@@ -50,8 +59,8 @@ pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
     asked: NewMulticall,
-    call: RepeatableCall<CreatedSecurePayment>,
-) -> FlowResult<KeyedResult<CreatedSecurePayment>> {
+    call: RepeatableCall<CreatedMulticall>,
+) -> FlowResult<KeyedResult<CreatedMulticall>> {
     let tokens = asked.tokens;
     if asked.kind == Some(ExecutionKind::TronBatch) {
         admit_families(std::iter::once(Family::Tron))?;
@@ -102,7 +111,10 @@ pub async fn run(
         }
         store::secure_payments::insert(&tx, &opened.payment, &MerchantNames::default()).await?;
         crate::fail_at("create_multicall", "inserted");
-        let made = respond_with(ctx, opened);
+        let made = CreatedMulticall {
+            link: respond_with(ctx, opened),
+            is_payable: networks.len() == 1,
+        };
         keeper.commit(tx, &made).await?;
         Ok(made)
     })

@@ -22,7 +22,6 @@ pub mod preview_fees;
 pub mod record_intent;
 pub mod release;
 mod safe;
-pub mod safe_outcomes;
 pub mod screen;
 mod tell;
 pub mod user_event;

@@ -126,7 +126,7 @@ pub async fn open(ctx: &Ctx, opened: &OpenedLink, look: &LinkVisit) -> FlowResul
     }
     opened.unlocked()?;
     open::check(ctx, opened, look)?;
-    safe::find(ctx, &opened.payment, look).await?;
+    safe::find(ctx, &opened.payment, look.safe()).await?;
     let access = match &look.payer {
         Some(payer) => access::decide(ctx, &opened.payment, payer).await?,
         None => None,

@@ -33,6 +33,13 @@ pub struct LinkVisit {
     pub is_safe: bool,
 }
 
+impl LinkVisit {
+    /// The paying Safe, if the call names one.
+    pub(super) fn safe(&self) -> Option<Address> {
+        self.payer.filter(|_| self.is_safe).map(|payer| payer.wallet)
+    }
+}
+
 /// A secure payment as a payer sees it.
 #[derive(Debug, Clone)]
 pub struct LinkView {
@@ -56,7 +63,7 @@ pub async fn run(ctx: &Ctx, opened: &OpenedLink, look: &LinkVisit) -> FlowResult
     opened.unlocked()?;
     check(ctx, opened, look)?;
     let payment = &opened.payment;
-    safe::find(ctx, payment, look).await?;
+    safe::find(ctx, payment, look.safe()).await?;
     let access = match &look.payer {
         Some(payer) => access::decide(ctx, payment, payer).await?,
         None => None,

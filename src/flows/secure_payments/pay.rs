@@ -51,7 +51,7 @@ pub async fn run(
         check_children(multicall.failures(opened))?;
     }
     let handout = issue(ctx, opened, look, caller).await?;
-    let safe = safe::find(ctx, &opened.payment, look).await?;
+    let safe = safe::find(ctx, &opened.payment, look.safe()).await?;
     await_payments(ctx, opened, &handout, safe).await?;
     Ok(handout)
 }

@@ -1,6 +1,5 @@
 //! Checks whether a paying wallet is a Safe.
 
-use super::open::LinkVisit;
 use crate::{
     ctx::Ctx,
     domain::{
@@ -20,10 +19,9 @@ const NO_SAFE: &str = "must be false or absent: the wallet is no Safe of version
 pub(super) async fn find(
     ctx: &Ctx,
     payment: &SecurePayment,
-    look: &LinkVisit,
+    safe: Option<Address>,
 ) -> FlowResult<Option<(Address, SafeVersion)>> {
-    let payer = look.payer.filter(|_| look.is_safe);
-    let Some(wallet) = payer.map(|payer| payer.wallet) else {
+    let Some(wallet) = safe else {
         return Ok(None);
     };
     let no_safe = || Refusal::field("isSafe", NO_SAFE);

@@ -362,9 +362,9 @@ pub(in crate::http) fn payment(ctx: &Ctx, record: &PaymentRecord) -> Payment {
     Payment {
         id: UlidText::written(&record.id),
         amount: shown.amount(),
-        source_network: network.clone(),
+        source_network: NetworkText::written(record.source.network),
         destination_network: network,
-        source_tx_hash: OrNull(tx_hash.clone()),
+        source_tx_hash: OrNull(Some(TxHash::written(record.source.tx_hash))),
         destination_tx_hash: OrNull(tx_hash),
         timestamp: Instant(record.paid_at),
         kind: record.kind,

@@ -486,6 +486,32 @@ pub struct MulticallSecurePayment {
     pub in_flight: bool,
 }
 
+/// Whether a multicall can pay a link
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[oai(rename_all = "snake_case")]
+pub enum ChildEligibility {
+    /// It can
+    Eligible,
+    /// It cannot
+    Stale,
+}
+
+/// Why a multicall cannot pay a link at its creation
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[oai(rename_all = "snake_case")]
+pub enum StaleReason {
+    /// The link has expired
+    SecurePaymentExpired,
+    /// The link was withdrawn, or combined with others
+    SecurePaymentNotPending,
+    /// It is paid
+    AlreadyPaid,
+    /// A payment is in flight
+    RequestProcessing,
+    /// Its request cannot be paid
+    NotPayableChild,
+}
+
 /// A link of a created multicall.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
@@ -497,9 +523,11 @@ pub struct MulticallItem {
     /// Position, from 0. Example: `0`
     #[oai(validator(minimum(value = "0"), maximum(value = "1000")))]
     pub position: u32,
-    /// Always `eligible`: a link that cannot be paid keeps the multicall from being created. Example: `eligible`
-    #[oai(validator(max_length = 32, pattern = "^[a-z][a-z_]*$"))]
-    pub eligibility: String,
+    /// Whether the multicall can pay the link. Links on several networks are stale, because this version issues no
+    /// transaction for them; any other link that cannot be paid keeps the multicall from being created
+    pub eligibility: ChildEligibility,
+    /// Why the multicall cannot pay the link; absent if it can
+    pub stale_reason: Option<StaleReason>,
 }
 
 /// A created multicall.

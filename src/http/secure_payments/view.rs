@@ -19,15 +19,16 @@ use crate::{
             PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus, access,
             fee_plan::{FeePlan, FeePlanLine},
             intent::IntentKind,
+            lock::SafeLock,
             multicall::{BlockReason, ExecutionKind, MulticallStatus},
             options::PaymentOption,
-            safe_lock::SafeLock,
         },
     },
     flows::{
         paying::Handout,
         secure_payments::{
             CreatedSecurePayment,
+            create_multicall::CreatedMulticall,
             find::FoundLink,
             multicall::{FoundMulticall, MulticallChild, OpenedMulticall},
             open::LinkView,
@@ -601,20 +602,25 @@ pub(super) fn found(ctx: &Ctx, found: &FoundLink) -> OwnSecurePayment {
     }
 }
 
-pub(super) fn multicall_created(made: &CreatedSecurePayment) -> MulticallCreated {
-    let payment = &made.payment;
+pub(super) fn multicall_created(made: &CreatedMulticall) -> MulticallCreated {
+    let payment = &made.link.payment;
     let items = (0..).zip(&payment.items).filter_map(|(position, item)| {
         Some(MulticallItem {
             secure_payment_token: UlidText::written(item.child.as_ref()?.as_str()),
             request_id: RequestIdText::written(&item.request_id),
             position,
-            eligibility: "eligible".to_owned(),
+            eligibility: if made.is_payable {
+                ChildEligibility::Eligible
+            } else {
+                ChildEligibility::Stale
+            },
+            stale_reason: (!made.is_payable).then_some(StaleReason::NotPayableChild),
         })
     });
     MulticallCreated {
         kind: MulticallType::Multicall,
         token: UlidText::written(payment.token.as_str()),
-        secure_payment_url: PayPageText::written(&made.url),
+        secure_payment_url: PayPageText::written(&made.link.url),
         status: MulticallStatus::Pending,
         expires_at: Instant(payment.expires_at),
         created_at: Instant(payment.created_at),

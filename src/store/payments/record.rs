@@ -7,7 +7,7 @@ use crate::{
         ledger::RequestStatus,
         paying::charge::FeeLeg,
         payment::{PayerAccess, PaymentKind, ReversalReason, Settled},
-        payment_record::{PaymentRecord, Reversal},
+        payment_record::{PaymentRecord, PaymentSource, Reversal},
         rates::{AppliedRate, RateProvider},
         reference::PaymentReference,
         request::{Request, terms::CustomerInfo},
@@ -109,6 +109,9 @@ pub(super) fn to_row(payment: &SettledPayment<'_>) -> Result<payments::Model, St
         client_group_key: client.map(|client| facets.key(Some(client))),
         is_hidden: request.is_hidden,
         payer_access: settled.payer_access.map(|access| access.wire().to_owned()),
+        source_network: observed.network.id().to_owned(),
+        source_tx_hash: observed.tx_hash.to_vec(),
+        source_payer: settled.proven.payer.as_ref().map(columns::address_bytes),
     })
 }
 
@@ -192,6 +195,11 @@ pub(super) fn from_row(row: payments::Model) -> Result<PaymentRecord, StoreError
         is_told: row.is_told,
         schedule: row.schedule_id.map(ScheduleId),
         payer_access: access.transpose()?,
+        source: PaymentSource {
+            network: columns::network(&row.source_network)?,
+            tx_hash: columns::hash_of("source_tx_hash", &row.source_tx_hash)?,
+            payer: columns::address_option_of("source_payer", row.source_payer.as_deref())?,
+        },
     })
 }
 

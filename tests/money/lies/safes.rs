@@ -133,7 +133,7 @@ async fn one_node_of_two_cannot_invent_a_safe() {
         ground.nodes[liar].tamper(inventor());
         for (account, truth) in accounts(&ground) {
             let verdict = look(wallets(&ground.nodes).as_ref(), account, truth.as_ref()).await;
-            // If the honest node is asked first about an account that is no Safe, its response decides. The token
+            // If the service queries the honest node first about an account that is no Safe, its response decides. The token
             // rejects the question for its version, and the inventor replaces results only.
             let is_token = account == ground.chain.tokens().fau;
             let expected = if truth.is_some() || (liar == 0 && !is_token) {

@@ -58,7 +58,8 @@ pub async fn run(ctx: &Ctx, network: Network, final_to: u64) -> FlowResult<()> {
 
 /// The Safe of a report, with the blocks that are still to be searched.
 fn emitter(awaited: &AwaitedExecution, final_to: u64) -> Option<Emitter> {
-    let from = awaited.intent.searched_to? + 1;
+    // A report from before the first final block of the network has no height, so its search begins at the newest one.
+    let from = awaited.intent.searched_to.map_or(final_to, |height| height + 1);
     let contract = awaited.intent.payer?;
     (from <= final_to).then_some(Emitter {
         contract,
