@@ -1,11 +1,9 @@
 //! Reads multicalls: links that pay the requests of other links.
 
 use super::{
-    access,
     made::url,
     open::{self, LinkView, LinkVisit},
     opened::{OpenedLink, seen_requests, with_requests},
-    options, safe,
 };
 use crate::{
     ctx::Ctx,
@@ -19,7 +17,6 @@ use crate::{
         request::Request,
         secure_payment::{
             SecurePayment, UnpayableLink,
-            access::AccessStatus,
             fee_plan::FeePlan,
             multicall::{AmountTotals, BlockReason, MulticallStatus, block_of, facts_of},
         },
@@ -124,27 +121,7 @@ pub async fn open(ctx: &Ctx, opened: &OpenedLink, look: &LinkVisit) -> FlowResul
         Err(UnpayableLink::Expired) if multicall.status == MulticallStatus::PartiallySettled => {}
         payable => payable.map_err(Refusal::from)?,
     }
-    opened.unlocked()?;
-    open::check(ctx, opened, look)?;
-    safe::find(ctx, &opened.payment, look.safe()).await?;
-    let access = match &look.payer {
-        Some(payer) => access::decide(ctx, &opened.payment, payer).await?,
-        None => None,
-    };
-    let is_let_in = match &access {
-        Some(decision) => decision.status == AccessStatus::Approved,
-        None => look.payer.is_some(),
-    };
-    let options = match &look.payer {
-        Some(payer) if is_let_in && multicall.can_execute => Some(options::of(ctx, opened, payer.wallet).await),
-        _ => None,
-    };
-    let view = LinkView {
-        is_masked: opened.payment.policy.hides_until_approved && !is_let_in,
-        access,
-        options,
-        fee_plan: opened.fee_plan(ctx),
-    };
+    let view = open::show(ctx, opened, look, multicall.can_execute).await?;
     Ok((multicall, view))
 }
 

@@ -60,6 +60,17 @@ pub struct LinkView {
 /// §4.7; rules P.3.7.
 pub async fn run(ctx: &Ctx, opened: &OpenedLink, look: &LinkVisit) -> FlowResult<LinkView> {
     opened.payable().map_err(Refusal::from)?;
+    show(ctx, opened, look, true).await
+}
+
+/// The link for a payer, who learns what the wallet holds only if the link `is_executable`. Errors: those of [`run`]
+/// that do not depend on the state of the link.
+pub(super) async fn show(
+    ctx: &Ctx,
+    opened: &OpenedLink,
+    look: &LinkVisit,
+    is_executable: bool,
+) -> FlowResult<LinkView> {
     opened.unlocked()?;
     check(ctx, opened, look)?;
     let payment = &opened.payment;
@@ -77,7 +88,7 @@ pub async fn run(ctx: &Ctx, opened: &OpenedLink, look: &LinkVisit) -> FlowResult
         check_hidden_source(ctx, opened, look)?;
     }
     let options = match &look.payer {
-        Some(payer) if is_let_in => Some(options::of(ctx, opened, payer.wallet).await),
+        Some(payer) if is_let_in && is_executable => Some(options::of(ctx, opened, payer.wallet).await),
         _ => None,
     };
     Ok(LinkView {

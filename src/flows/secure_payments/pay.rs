@@ -50,8 +50,8 @@ pub async fn run(
         let multicall = multicall::of(ctx, opened).await?;
         check_children(multicall.failures(opened))?;
     }
-    let handout = issue(ctx, opened, look, caller).await?;
     let safe = safe::find(ctx, &opened.payment, look.safe()).await?;
+    let handout = issue(ctx, opened, look, caller).await?;
     await_payments(ctx, opened, &handout, safe).await?;
     Ok(handout)
 }
