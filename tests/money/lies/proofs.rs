@@ -50,8 +50,11 @@ alloy::sol! {
     }
 }
 
-/// Time limit of a node call.
-const CALL_TIMEOUT: Duration = Duration::from_millis(300);
+/// Time limit of a node call when a node responds late.
+const HURRIED: Duration = Duration::from_millis(300);
+
+/// Time limit of any other node call, longer than a busy machine stops a node.
+const PATIENT: Duration = Duration::from_secs(10);
 
 /// The contract to which a false Safe claims to delegate, and its version.
 pub const SINGLETON: EvmAddress = EvmAddress::repeat_byte(0x51);
@@ -90,6 +93,16 @@ impl Ground {
     /// The adapter in a new process that knows nothing about its nodes.
     pub fn adapter(&self, agreement: usize) -> EvmChain {
         EvmChain::new(options(&self.nodes, agreement)).expect("valid options")
+    }
+
+    /// Like [`Self::adapter`], for a fault of a node. Only a late response is waited for briefly.
+    fn adapter_for(&self, agreement: usize, kind: Kind) -> EvmChain {
+        let patient = options(&self.nodes, agreement);
+        let options = EvmChainOptions {
+            call_timeout: if kind == Kind::Late { HURRIED } else { PATIENT },
+            ..patient
+        };
+        EvmChain::new(options).expect("valid options")
     }
 
     /// Makes a contract emit an event, in a block of its own. Returns the transaction and its block.
@@ -208,7 +221,7 @@ pub fn options(nodes: &[Proxy], agreement: usize) -> EvmChainOptions {
         agreement_fallback: None,
         contracts: Vec::new(),
         nodes_apart_bps: 0,
-        call_timeout: CALL_TIMEOUT,
+        call_timeout: PATIENT,
         lookup_timeout: Waits::default().nodes,
     }
 }
@@ -309,7 +322,7 @@ async fn matrix(place: Place) {
         let mut outcomes = Vec::new();
         for (fault, samples, truth) in &cells {
             speak(&ground.nodes, place, fault, samples, &blocks);
-            let verdict = prove(&ground.adapter(agreement), truth, head).await;
+            let verdict = prove(&ground.adapter_for(agreement, fault.kind), truth, head).await;
             if verdict == Verdict::Wrong {
                 println!(
                     "{place:?}, agreement {agreement}, {fault}: a wrong proof of {}",
