@@ -979,13 +979,22 @@ pub async fn count_failed(conn: &impl ConnectionTrait, payment: &SecurePayment) 
     Ok(failed.count(conn).await?)
 }
 
-/// Writes the state, deadline and execution of a report; the secure payment is locked.
+/// Writes the payer, state, deadline and execution of a report; the secure payment is locked.
 pub async fn set_intent(
     conn: &impl ConnectionTrait,
     payment: &SecurePayment,
     intent: &PaymentIntent,
 ) -> Result<(), StoreError> {
+    let searched_to: Option<i64> = intent
+        .searched_to
+        .map(|height| columns::number("searched_to", height))
+        .transpose()?;
     secure_payment_intents::Entity::update_many()
+        .col_expr(
+            IntentColumn::Payer,
+            Expr::value(intent.payer.map(|payer| payer.canonical())),
+        )
+        .col_expr(IntentColumn::SearchedTo, Expr::value(searched_to))
         .col_expr(IntentColumn::State, Expr::value(intent.state.wire()))
         .col_expr(IntentColumn::Deadline, Expr::value(intent.deadline))
         .col_expr(
