@@ -386,11 +386,19 @@ impl Stage {
             thread::sleep(POLL);
         }
         read_back(records, &self.client)?;
-        records.stored = match &self.machines.postgres {
-            Some(postgres) => Some(stored(postgres)?),
-            None => None,
-        };
+        let stored = self.query("SELECT request_id FROM requests")?;
+        records.stored = stored.map(HashSet::from_iter);
         Ok(Verdict::of(records))
+    }
+
+    /// The rows that a query reads directly from the tables of PostgreSQL, one line each; `None` on SQLite.
+    pub(crate) fn query(&self, sql: &str) -> Result<Option<Vec<String>>> {
+        let Some(postgres) = &self.machines.postgres else {
+            return Ok(None);
+        };
+        let mut psql = postgres.psql(DATABASE);
+        let rows = command::capture(psql.args(["--command", sql]))?;
+        Ok(Some(String::from_utf8(rows)?.lines().map(str::to_owned).collect()))
     }
 
     /// Collects the deliveries to `path`.
@@ -532,13 +540,6 @@ pub(crate) fn listed(client: &Client, payee: &str) -> Result<Vec<Listed>> {
             return Ok(all);
         }
     }
-}
-
-/// Ids of all requests, read directly from the table.
-fn stored(postgres: &Postgres) -> Result<HashSet<String>> {
-    let mut psql = postgres.psql(DATABASE);
-    let ids = command::capture(psql.args(["--command", "SELECT request_id FROM requests"]))?;
-    Ok(String::from_utf8(ids)?.lines().map(str::to_owned).collect())
 }
 
 /// A request as the service shows it, with its payments; `None` if the service does not know the request.
