@@ -87,7 +87,7 @@ pub(crate) enum Fault {
     /// F26: the service is killed while recurring payments and requests are due
     #[value(alias = "F26")]
     RecurringKills,
-    /// F27: the service is killed while links are created, combined, withdrawn and paid, also by an orchestrator
+    /// F27: the service is killed while links are created, combined, locked, withdrawn and paid, also by orchestrators
     #[value(alias = "F27")]
     LinkKills,
     /// F28: the service is killed while payers register and their bank accounts are paid

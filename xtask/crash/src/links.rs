@@ -1,5 +1,5 @@
-//! The service dies between any two changes to links: while they are created, combined, withdrawn, reported on and
-//! paid, and while an orchestrator links client IDs and sets its fees.
+//! The service dies between any two changes to links: while they are created, combined, withdrawn, locked, released,
+//! reported on and paid, and while an orchestrator links client IDs and sets its fees.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -12,7 +12,10 @@ use xtask::service::client::Call;
 
 use crate::client::Client;
 use crate::fault::{Database, Fault};
-use crate::payers::{CLIENT_IDS, CONFIGS, Done, Partnership, Payers, Wanted, approve_all, destination};
+use crate::payers::{
+    CLIENT_IDS, CONFIGS, Done, MULTICALLS, MulticallCreation, Partnership, Payers, SafeReport, Wanted, approve_all,
+    destination,
+};
 use crate::plan::{Plan, QUIET_TIME};
 use crate::report::Row;
 use crate::rounds;
@@ -24,7 +27,7 @@ const PAYEE: usize = 6;
 
 /// Crash points, at which the process can die: before and after each commit of a link, and at steps inside and between
 /// commits.
-const POINTS: [&str; 50] = [
+const POINTS: [&str; 63] = [
     "create_secure_payment.begun",
     "create_secure_payment.requests_inserted",
     "create_secure_payment.inserted",
@@ -41,15 +44,28 @@ const POINTS: [&str; 50] = [
     "combine_secure_payments.inserted",
     "combine_secure_payments.before_commit",
     "combine_secure_payments.after_commit",
+    "create_multicall.begun",
+    "create_multicall.inserted",
+    "create_multicall.before_commit",
+    "create_multicall.after_commit",
     "withdraw_secure_payment.begun",
     "withdraw_secure_payment.before_commit",
     "withdraw_secure_payment.after_commit",
     "issue_calldata.before_commit",
     "issue_calldata.after_commit",
     "record_intent.begun",
+    "record_intent.locked",
     "record_intent.inserted",
     "record_intent.before_commit",
     "record_intent.after_commit",
+    "release_secure_payment.begun",
+    "release_secure_payment.unlocked",
+    "release_secure_payment.before_commit",
+    "release_secure_payment.after_commit",
+    "end_safe_lock.begun",
+    "end_safe_lock.ended",
+    "end_safe_lock.before_commit",
+    "end_safe_lock.after_commit",
     "tell_payer_step.begun",
     "tell_payer_step.hinted",
     "tell_payer_step.before_commit",
@@ -135,14 +151,18 @@ pub(crate) fn kills(plan: &Plan, database: Database) -> Result<Row> {
     let deaths = reached.len();
     let mut row = Row::of(Fault::LinkKills, database, u64::try_from(deaths)?, &verdict);
     judge(&stage, &done.links, &mut row)?;
+    judge_safe_reports(&stage, &done.safe_reports, &mut row)?;
+    judge_multicalls(&stage, &done.multicalls, &mut row)?;
     let orchestrator = Client::new(&base_url, vec![("x-orchestrator-key", orchestrator_key.to_owned())]);
     judge_partnerships(&orchestrator, &done.partnerships, &mut row)?;
     let never: Vec<&str> = POINTS.into_iter().filter(|point| !reached.contains(point)).collect();
     row.check(never.is_empty(), || format!("never reached: {}", never.join(", ")));
     row.note(&format!(
-        "{} of {POINTS_COUNT} points reached, {} links, {} linked client IDs",
+        "{} of {POINTS_COUNT} points reached, {} links, {} multicalls, {} locks, {} linked client IDs",
         POINTS_COUNT - u64::try_from(never.len())?,
         done.links.len(),
+        done.multicalls.len(),
+        done.safe_reports.len(),
         done.partnerships.len()
     ));
     Ok(row)
@@ -181,6 +201,47 @@ fn judge(stage: &Stage, links: &[Wanted], row: &mut Row) -> Result<()> {
     let wanted: usize = links.iter().map(|link| link.refused).sum();
     row.lost += wanted.saturating_sub(refusals);
     row.doubled += refusals.saturating_sub(wanted);
+    Ok(())
+}
+
+/// Compares the reported transactions of Safes with the events, and on PostgreSQL with the stored reports and locks.
+/// Each report has one final state, no lock remains, and no event is about a lock.
+fn judge_safe_reports(stage: &Stage, reports: &[SafeReport], row: &mut Row) -> Result<()> {
+    let failed = stage.pages("/v2/events?event=payment.failed", "events")?.len();
+    row.check(failed == 0, || format!("{failed} events report a failed payment"));
+    let query = "SELECT hash, state FROM secure_payment_intents WHERE kind = 'safe'";
+    let Some(mut stored) = stage.query(query)? else {
+        return Ok(());
+    };
+    let reports = reports.iter().map(|report| format!("{}|{}", report.hash, report.state));
+    let mut wanted: Vec<String> = reports.collect();
+    stored.sort_unstable();
+    wanted.sort_unstable();
+    row.check(stored == wanted, || {
+        let surplus: Vec<&String> = stored.iter().filter(|report| !wanted.contains(report)).collect();
+        let missing: Vec<&String> = wanted.iter().filter(|report| !stored.contains(report)).collect();
+        format!("reports of Safes: stored are {surplus:?} instead of {missing:?}")
+    });
+    let locked = stage.query("SELECT token FROM secure_payments WHERE lock_hash IS NOT NULL")?;
+    let locked = locked.unwrap_or_default();
+    row.check(locked.is_empty(), || format!("the links {locked:?} are still locked"));
+    Ok(())
+}
+
+/// Repeats each creation of a multicall with its key, which must return the same multicall. On PostgreSQL also counts
+/// the stored multicalls.
+fn judge_multicalls(stage: &Stage, multicalls: &[MulticallCreation], row: &mut Row) -> Result<()> {
+    for MulticallCreation { key, body, token } in multicalls {
+        let again = stage.client.call(MULTICALLS, &Call::PostOnce(body, key))?;
+        row.check(again.status == 201 && again.body["token"] == *token, || {
+            format!("the repeated creation of multicall {token} returned {}", again.status)
+        });
+    }
+    let query = "SELECT DISTINCT secure_payment_id FROM secure_payment_items WHERE child_token IS NOT NULL";
+    if let Some(stored) = stage.query(query)? {
+        row.lost += multicalls.len().saturating_sub(stored.len());
+        row.doubled += stored.len().saturating_sub(multicalls.len());
+    }
     Ok(())
 }
 

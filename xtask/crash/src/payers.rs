@@ -1,5 +1,5 @@
-//! Merchants and payers of links. While the service dies, they create, combine, withdraw, report and pay links, and an
-//! orchestrator links client IDs of the merchant, sets its fees and creates payments.
+//! Merchants and payers of links. While the service dies, they create, combine, withdraw, lock, release, report and pay
+//! links, and an orchestrator links client IDs of the merchant, sets its fees and creates payments.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use alloy::primitives::{Address, U256};
 use anyhow::{Context, Result, bail};
+use chrono::Utc;
 use devnet::Devnet;
 use fastrand::Rng;
 use serde_json::{Value, json};
@@ -21,6 +22,9 @@ use crate::verdict::{Acknowledged, Paid, Terms};
 /// Path that creates payouts.
 const PAYOUTS: &str = "/v2/secure-payments/payouts";
 
+/// Path that creates multicalls.
+pub(crate) const MULTICALLS: &str = "/v2/secure-payments/multicall-payouts";
+
 /// Rate of the orchestrator's fee.
 const FEE_BPS: u64 = 100;
 
@@ -30,8 +34,12 @@ const FEE_RECEIVER: usize = 7;
 /// Pause of a payer after each link, so that the chain keeps up.
 const PACE: Duration = Duration::from_millis(20);
 
+/// Seconds after which the transaction of a Safe is due. They are few, so that the service reaches the end of the lock
+/// within one life.
+const DUE_S: i64 = 2;
+
 /// Number of scenarios of a link. Payers run them in turn.
-const WAYS: u64 = 6;
+const WAYS: u64 = 7;
 
 /// A link, and the response that the service must give for it at the end of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +71,26 @@ pub(crate) struct Partnership {
     pub(crate) is_ended: bool,
 }
 
+/// A reported transaction of a Safe, which locked a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SafeReport {
+    /// The hash, as 64 hexadecimal digits.
+    pub(crate) hash: String,
+    /// The state that the report must have at the end of the run.
+    pub(crate) state: &'static str,
+}
+
+/// An acknowledged creation of a multicall.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MulticallCreation {
+    /// Its idempotency key.
+    pub(crate) key: String,
+    /// Its body.
+    pub(crate) body: Value,
+    /// The token in the response.
+    pub(crate) token: String,
+}
+
 /// The response of a paid link.
 const PAID: (u16, &str) = (409, "Secure payment has already been completed");
 
@@ -82,6 +110,10 @@ pub(crate) struct Done {
     pub(crate) links: Vec<Wanted>,
     /// The linked client IDs.
     pub(crate) partnerships: Vec<Partnership>,
+    /// The transactions of Safes that locked a link.
+    pub(crate) safe_reports: Vec<SafeReport>,
+    /// The created multicalls.
+    pub(crate) multicalls: Vec<MulticallCreation>,
 }
 
 /// The state that all threads share.
@@ -116,40 +148,82 @@ struct Link {
     requests: Vec<(String, String)>,
 }
 
+/// A link that a Safe locks until a deadline.
+struct WaitingLink {
+    link: Link,
+    /// The deadline in Unix seconds. The lock includes this second.
+    deadline: i64,
+}
+
 impl Payers<'_> {
     /// Creates links and pays them from an account until the run ends. Completes a link that was begun.
     pub(crate) fn work(&self, account: usize) -> Result<()> {
         let mut turn = 0;
+        let mut waiting = Vec::new();
         while !self.is_over.load(Ordering::SeqCst) {
             match turn % WAYS {
                 0 => self.incoming(account)?,
-                1 => self.payout(account)?,
+                1 => {
+                    waiting.push(self.payout(account)?);
+                    self.pay_after_deadline(account, &mut waiting)?;
+                }
                 2 => self.combination(account)?,
                 3 => self.withdrawal(account)?,
                 4 => self.partnership(account, turn % (2 * WAYS) < WAYS)?,
+                5 => self.multicall(account)?,
                 _ => self.refusal(account)?,
             }
             turn += 1;
             std::thread::sleep(PACE);
         }
+        while !waiting.is_empty() {
+            std::thread::sleep(PACE);
+            self.pay_after_deadline(account, &mut waiting)?;
+        }
         Ok(())
     }
 
-    /// An incoming link of two amounts.
+    /// An incoming link of two amounts. A Safe locks it after its calldata was issued, and it is still paid.
     fn incoming(&self, account: usize) -> Result<()> {
         let link = self.make_incoming(2, &Value::Null)?;
-        self.pay(account, &link, &link.requests)?;
+        let calls = self.calldata(account, &link)?;
+        self.lock(&link, Some(self.wallet(account)?), Some(DUE_S))?;
+        self.send(account, &calls, &link.requests)?;
         self.ends(&link, PAID, 0, 0);
         Ok(())
     }
 
-    /// A payout link, for which the payment page sends all of its reports.
-    fn payout(&self, account: usize) -> Result<()> {
+    /// A payout link, for which the payment page sends all of its reports. A Safe locks it, the merchant releases it,
+    /// and another transaction of a Safe locks it until its deadline.
+    fn payout(&self, account: usize) -> Result<WaitingLink> {
         let link = self.make_payout()?;
         self.name_transaction(&link)?;
         self.report(&link)?;
-        self.pay(account, &link, &link.requests)?;
-        self.ends(&link, PAID, 1, 0);
+        let safe = self.wallet(account)?;
+        let is_named = self.number().is_multiple_of(2);
+        self.lock(&link, is_named.then_some(safe), None)?;
+        self.open(&link, 423)?;
+        let path = format!("/v2/secure-payments/{}/release", link.token);
+        let released = self.client.insist(&path, &Call::Post(&json!({})))?.expect(200)?;
+        if released["isLocked"] != false {
+            bail!("{path} returned {released}");
+        }
+        self.open(&link, 200)?;
+        let deadline = self.lock(&link, Some(safe), Some(DUE_S))?;
+        Ok(WaitingLink { link, deadline })
+    }
+
+    /// Pays the links whose deadline has passed. The others keep waiting.
+    fn pay_after_deadline(&self, account: usize, waiting: &mut Vec<WaitingLink>) -> Result<()> {
+        let now = now_s();
+        let links = std::mem::take(waiting).into_iter();
+        let (due, later): (Vec<_>, Vec<_>) = links.partition(|link| link.deadline < now);
+        *waiting = later;
+        for WaitingLink { link, .. } in due {
+            self.open(&link, 200)?;
+            self.pay(account, &link, &link.requests)?;
+            self.ends(&link, PAID, 1, 0);
+        }
         Ok(())
     }
 
@@ -176,6 +250,35 @@ impl Payers<'_> {
         self.ends(&link, PAID, 0, 0);
         for original in &originals {
             self.ends(original, GONE, 0, 0);
+        }
+        Ok(())
+    }
+
+    /// Two payout links that one transaction of a multicall pays.
+    fn multicall(&self, account: usize) -> Result<()> {
+        let children = [self.make_payout()?, self.make_payout()?];
+        let body = json!({ "childTokens": [children[0].token, children[1].token] });
+        let key = self.key();
+        let made = self.client.insist(MULTICALLS, &Call::PostOnce(&body, &key))?;
+        let token = text(&made.expect(201).context(MULTICALLS)?, "/token")?;
+        self.done().multicalls.push(MulticallCreation {
+            key,
+            body,
+            token: token.clone(),
+        });
+        let link = Link {
+            token,
+            requests: children.iter().flat_map(|child| child.requests.clone()).collect(),
+        };
+        let ids: Vec<&str> = link.requests.iter().map(|(id, _)| id.as_str()).collect();
+        let shown = self.open(&link, 200)?;
+        if shown["status"] != "pending" || shown["canExecute"] != true || shown["requestIds"] != json!(ids) {
+            bail!("a new multicall is {shown}");
+        }
+        self.pay(account, &link, &link.requests)?;
+        self.ends(&link, PAID, 0, 0);
+        for child in &children {
+            self.ends(child, PAID, 0, 0);
         }
         Ok(())
     }
@@ -326,9 +429,13 @@ impl Payers<'_> {
 
     /// Like [`Self::create`], with the credential of another client.
     fn create_as(&self, client: &Client, path: &str, body: &Value) -> Result<Value> {
-        let key = format!("links-{:016x}-{}", self.run, self.number());
-        let answer = client.insist(path, &Call::PostOnce(body, &key))?;
+        let answer = client.insist(path, &Call::PostOnce(body, &self.key()))?;
         answer.expect(201).with_context(|| path.to_owned())
+    }
+
+    /// A new idempotency key.
+    fn key(&self) -> String {
+        format!("links-{:016x}-{}", self.run, self.number())
     }
 
     fn done(&self) -> MutexGuard<'_, Done> {
@@ -345,6 +452,46 @@ impl Payers<'_> {
             bail!("{path} stored one transaction twice");
         }
         Ok(())
+    }
+
+    /// Reports a transaction of a Safe with the secret credential of the merchant, which locks the link; returns the
+    /// end of the lock in Unix seconds. A lock without `due_s` must be released.
+    fn lock(&self, link: &Link, safe: Option<Address>, due_s: Option<i64>) -> Result<i64> {
+        let path = format!("/v2/secure-payments/{}/intent", link.token);
+        let hash = format!("{:064x}", self.number());
+        let mut body = json!({ "safeTxHash": format!("0x{hash}"), "chain": "SEPOLIA", "token": "FAU" });
+        if let Some(safe) = safe {
+            body["payerAddress"] = json!(safe);
+        }
+        let locked = loop {
+            let deadline = due_s.map(|due_s| now_s() + due_s);
+            if let Some(deadline) = deadline {
+                body["safePaymentDeadline"] = json!(deadline);
+            }
+            let answer = self.client.insist(&path, &Call::Post(&body))?;
+            // If the service was down until the deadline, the payer names a later one.
+            let is_late = answer.status == 400 && deadline.is_some_and(|deadline| deadline <= now_s());
+            if !is_late {
+                break answer.expect(200).with_context(|| path.clone())?;
+            }
+        };
+        let state = match (safe, due_s) {
+            // The service searches an execution only if it knows the Safe.
+            (None, _) => "reported",
+            (Some(_), None) => "released",
+            (Some(_), Some(_)) => "deadline_passed",
+        };
+        self.done().safe_reports.push(SafeReport { hash, state });
+        locked["safePaymentDeadline"]
+            .as_i64()
+            .with_context(|| format!("{path} returned {locked}"))
+    }
+
+    /// Opens a link; an error if the status differs.
+    fn open(&self, link: &Link, status: u16) -> Result<Value> {
+        let path = format!("/v2/secure-payments/{}", link.token);
+        let answer = self.client.insist(&path, &Call::Get)?;
+        answer.expect(status).with_context(|| path)
     }
 
     fn report(&self, link: &Link) -> Result<()> {
@@ -409,6 +556,12 @@ impl Payers<'_> {
     fn amount(&self) -> String {
         crate::load::amount(self.number())
     }
+}
+
+/// The time in Unix seconds.
+#[expect(clippy::disallowed_methods, reason = "the service compares it with the time of day")]
+fn now_s() -> i64 {
+    Utc::now().timestamp()
 }
 
 /// Sets up a destination for a wallet of the chain, signed by the wallet; returns its id.
