@@ -37,6 +37,8 @@ pub struct Model {
     pub deadline: Option<DateTimeUtc>,
     /// Last block in which the execution was searched; none unless it is searched.
     pub searched_to: Option<i64>,
+    /// When the execution was last searched, or first reported; none unless it is searched.
+    pub searched_at: Option<DateTimeUtc>,
     /// Hash of the transaction in which the Safe executed, 64 hexadecimal digits; none before.
     pub executed_by: Option<String>,
     /// Which call of a user operation pays which part of a multicall: a JSON array; none without a user operation.

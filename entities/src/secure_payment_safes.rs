@@ -15,10 +15,6 @@ pub struct Model {
     /// Canonical address of the Safe.
     #[sea_orm(primary_key, auto_increment = false)]
     pub safe: String,
-    /// Version of the contract of the Safe.
-    pub version: String,
-    /// When it last got calldata.
-    pub handed_at: DateTimeUtc,
     /// When it first locked the link; none before.
     pub locked_at: Option<DateTimeUtc>,
 }

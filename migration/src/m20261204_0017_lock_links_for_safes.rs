@@ -16,7 +16,7 @@ const OF_LOCK: [fn() -> ColumnDef; 4] = [
 ];
 
 /// Columns of a report.
-const OF_INTENT: [fn() -> ColumnDef; 9] = [
+const OF_INTENT: [fn() -> ColumnDef; 10] = [
     || text("network").default("").take(),
     || text("token").default("").take(),
     || text("kind").default("transaction").take(),
@@ -24,6 +24,7 @@ const OF_INTENT: [fn() -> ColumnDef; 9] = [
     || text_null("amount"),
     || timestamp_with_time_zone_null("deadline"),
     || big_integer_null("searched_to"),
+    || timestamp_with_time_zone_null("searched_at"),
     || text_null("executed_by"),
     || json_binary_null("transaction_indices"),
 ];
@@ -36,7 +37,7 @@ const INDEXES: [&str; 3] = [
         AND "secure_payments"."id" = "secure_payment_intents"."secure_payment_id")"#,
     r#"CREATE UNIQUE INDEX "secure_payment_intents_place_key" ON "secure_payment_intents"
         ("platform_id", "secure_payment_id", "network", "hash")"#,
-    r#"CREATE INDEX "secure_payment_intents_awaited_idx" ON "secure_payment_intents" ("network", "searched_to")
+    r#"CREATE INDEX "secure_payment_intents_awaited_idx" ON "secure_payment_intents" ("network", "searched_at")
         WHERE state = 'awaiting_execution'"#,
 ];
 
@@ -110,8 +111,6 @@ fn secure_payment_safes() -> TableCreateStatement {
         .col(text("platform_id"))
         .col(text("secure_payment_id"))
         .col(text("safe"))
-        .col(text("version"))
-        .col(timestamp_with_time_zone("handed_at"))
         .col(timestamp_with_time_zone_null("locked_at"))
         .primary_key(&mut key(
             "secure_payment_safes_pkey",

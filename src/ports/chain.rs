@@ -213,7 +213,7 @@ pub trait WalletLookup: Send + Sync + 'static {
     /// nodes must agree on a contract. Any contract can imitate a Safe, so the caller compares the result with known
     /// contracts.
     async fn safe_at(&self, wallet: Address) -> Result<Option<SafeContract>, ChainError>;
-    /// The nonce of the next transaction of a Safe, from one node. It only shows where to look.
+    /// The nonce of the next transaction of a Safe. All reachable nodes must agree.
     async fn safe_nonce(&self, safe: Address) -> Result<u64, ChainError>;
 }
 

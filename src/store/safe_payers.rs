@@ -5,7 +5,6 @@ use crate::domain::{
     address::Address,
     ids::{PlatformId, SecurePaymentId},
     network::Network,
-    safe::SafeVersion,
     secure_payment::{SecurePayment, intent::PaymentIntent},
 };
 use chrono::{DateTime, Utc};
@@ -37,19 +36,15 @@ pub async fn note_handed(
     conn: &impl ConnectionTrait,
     payment: &SecurePayment,
     safe: &Address,
-    version: SafeVersion,
-    now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     let row = ActiveModel::from(Model {
         platform_id: payment.origin.platform.0.clone(),
         secure_payment_id: payment.id.0.clone(),
         safe: safe.canonical(),
-        version: version.wire().to_owned(),
-        handed_at: now,
         locked_at: None,
     });
     let again = OnConflict::columns([Column::PlatformId, Column::SecurePaymentId, Column::Safe])
-        .update_columns([Column::HandedAt, Column::Version])
+        .do_nothing()
         .to_owned();
     Entity::insert(row)
         .on_conflict(again)
@@ -109,7 +104,8 @@ pub struct AwaitedExecution {
     pub intent: PaymentIntent,
 }
 
-/// Reports of Safes whose execution is searched on a network, those first that were searched longest ago.
+/// Reports of Safes whose execution is searched on a network, those first that were searched longest ago. A report that
+/// cannot be read is logged and left out.
 pub async fn awaited(
     conn: &impl ConnectionTrait,
     network: Network,
@@ -118,18 +114,21 @@ pub async fn awaited(
     let rows = Intents::find()
         .filter(Intent::Network.eq(network.id()))
         .filter(Expr::cust(AWAITING))
-        .order_by_asc(Intent::SearchedTo)
+        .order_by_asc(Intent::SearchedAt)
         .limit(limit)
         .all(conn)
         .await?;
-    let read = rows.into_iter().map(|row| {
-        Ok(AwaitedExecution {
-            platform: PlatformId(row.platform_id.clone()),
-            payment: SecurePaymentId(row.secure_payment_id.clone()),
-            intent: intent(row)?,
+    let read = rows.into_iter().filter_map(|row| {
+        let (platform, payment) = (row.platform_id.clone(), row.secure_payment_id.clone());
+        let id = row.id.clone();
+        let intent = intent(row).inspect_err(|error| tracing::error!(row = id, %error, "a report cannot be read"));
+        Some(AwaitedExecution {
+            platform: PlatformId(platform),
+            payment: SecurePaymentId(payment),
+            intent: intent.ok()?,
         })
     });
-    read.collect()
+    Ok(read.collect())
 }
 
 /// Number of executions that are searched on a network for a platform, counted up to `up_to`.
@@ -146,11 +145,19 @@ pub async fn count_awaited(
     Ok(awaited.limit(up_to).count(conn).await?)
 }
 
-/// Records up to which block the execution of a Safe was searched.
-pub async fn note_searched(conn: &impl ConnectionTrait, awaited: &AwaitedExecution, to: u64) -> Result<(), StoreError> {
-    let to: i64 = columns::number("searched_to", to)?;
+/// Records that the execution of a Safe was searched, and up to which block; `None` if the search has to be repeated.
+/// Other executions are then searched first.
+pub async fn note_searched(
+    conn: &impl ConnectionTrait,
+    awaited: &AwaitedExecution,
+    to: Option<u64>,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let to = to.or(awaited.intent.searched_to);
+    let to: Option<i64> = to.map(|to| columns::number("searched_to", to)).transpose()?;
     Intents::update_many()
         .col_expr(Intent::SearchedTo, Expr::value(to))
+        .col_expr(Intent::SearchedAt, Expr::value(now))
         .filter(Intent::PlatformId.eq(awaited.platform.as_str()))
         .filter(Intent::Id.eq(awaited.intent.id.as_str()))
         .exec(conn)

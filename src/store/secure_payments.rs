@@ -964,6 +964,7 @@ pub async fn insert_intent(
         searched_to: searched_to
             .map(|number| columns::number("searched_to", number))
             .transpose()?,
+        searched_at: Some(intent.created_at),
         executed_by: intent.executed_by.as_ref().map(columns::hash_text),
         transaction_indices: indices.transpose()?,
     };

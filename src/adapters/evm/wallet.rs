@@ -104,6 +104,7 @@ impl WalletLookup for ContractWallets {
     async fn safe_nonce(&self, safe: WalletAddress) -> Result<u64, ChainError> {
         let safe = safe.bytes();
         let question = |line: NodeLookup| async move { safes::nonce_of(&line, safe).await };
-        self.ask(|_| false, "", question).await
+        let what = format!("the nonce of Safe {safe}");
+        self.ask(|_| true, &what, question).await
     }
 }

@@ -79,7 +79,7 @@ impl IntentKind {
 wire_text! {
     /// State of a report.
     pub enum IntentState {
-        /// Nothing more is known about it.
+        /// Nothing more is known about it. A lock without a Safe keeps this state too.
         Reported = "reported",
         /// The execution of the Safe is searched on chain.
         AwaitingExecution = "awaiting_execution",
@@ -95,12 +95,13 @@ wire_text! {
 }
 
 impl IntentState {
-    /// Whether a repeated report of a Safe locks the link again: nothing is known about its execution, and the owner has
-    /// not ended the wait.
-    pub const fn may_lock(self) -> bool {
+    /// Whether a repeated report of a Safe locks the link again: nothing is known about its execution. After the owner
+    /// ended the wait, only the owner can lock again.
+    pub const fn may_lock(self, is_of_owner: bool) -> bool {
         match self {
             Self::Reported | Self::AwaitingExecution | Self::DeadlinePassed => true,
-            Self::Executed | Self::Failed | Self::Released => false,
+            Self::Released => is_of_owner,
+            Self::Executed | Self::Failed => false,
         }
     }
 }
@@ -141,7 +142,7 @@ pub struct PaymentIntent {
     pub executed_by: Option<B256>,
     /// Calls of a user operation.
     pub transaction_indices: Vec<TransactionIndex>,
-    /// When it was said.
+    /// When it was first reported.
     pub created_at: DateTime<Utc>,
 }
 

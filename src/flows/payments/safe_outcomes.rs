@@ -85,34 +85,43 @@ async fn follow(
                     return conclude(ctx, awaited, IntentState::Executed, Some((&proven, Vec::new()))).await;
                 }
                 Some(SafeOutcome::Failed) => {
-                    let calls = calls(ctx, awaited, &proven).await;
-                    return conclude(ctx, awaited, IntentState::Failed, Some((&proven, calls))).await;
+                    if let Some(calls) = calls(ctx, awaited, &proven).await {
+                        return conclude(ctx, awaited, IntentState::Failed, Some((&proven, calls))).await;
+                    }
+                    is_complete = false;
                 }
                 None => {}
             },
             Ok(None) => {}
             Err(error) => {
                 is_complete = false;
-                tracing::debug!(safe = %safe, %error, "the execution of a Safe could not be proven");
+                tracing::warn!(safe = %safe, %error, "the execution of a Safe could not be proven");
             }
         }
     }
-    match reported.read_to.filter(|_| is_complete) {
-        Some(read_to) => Ok(store::safe_payers::note_searched(ctx.db.writer(), awaited, read_to).await?),
-        None => Ok(()),
-    }
+    let read_to = reported.read_to.filter(|_| is_complete);
+    let (writer, now) = (ctx.db.writer(), ctx.clock.now());
+    Ok(store::safe_payers::note_searched(writer, awaited, read_to, now).await?)
 }
 
-/// The calls of a failed transaction of a Safe; none when its hash does not prove them.
-async fn calls(ctx: &Ctx, awaited: &AwaitedExecution, proven: &ProvenTx) -> Vec<SafeCall> {
+/// The calls of a failed transaction of a Safe; none when its hash does not prove them. `None` when the nodes do not
+/// agree on the nonce, so the caller has to try again.
+async fn calls(ctx: &Ctx, awaited: &AwaitedExecution, proven: &ProvenTx) -> Option<Vec<SafeCall>> {
     let network = awaited.intent.source.network;
     let (Some(safe), Some(wallets)) = (awaited.intent.payer, ctx.partners.chains.wallets.get(&network)) else {
-        return Vec::new();
+        return Some(Vec::new());
     };
-    let Ok(next_nonce) = wallets.safe_nonce(safe).await else {
-        return Vec::new();
-    };
-    executed_calls(proven, &safe, network.chain_id(), &awaited.intent.hash, next_nonce).unwrap_or_default()
+    let next_nonce = wallets.safe_nonce(safe).await.inspect_err(|error| {
+        tracing::warn!(%network, safe = %safe, %error, "the nonce of a Safe could not be read");
+    });
+    let calls = executed_calls(
+        proven,
+        &safe,
+        network.chain_id(),
+        &awaited.intent.hash,
+        next_nonce.ok()?,
+    );
+    Some(calls.unwrap_or_default())
 }
 
 /// Ends the wait for an execution and the lock of the link. If the failed calls contain a payment of the link, an event

@@ -53,6 +53,8 @@ pub struct OpenedMulticall {
     pub children: Vec<MulticallChild>,
     /// Whether the transaction that pays all children can be issued.
     pub can_execute: bool,
+    /// Whether another payment could be a duplicate.
+    pub is_in_flight: bool,
 }
 
 /// A multicall as its owner sees it.
@@ -100,6 +102,7 @@ pub async fn of(ctx: &Ctx, opened: &OpenedLink) -> FlowResult<OpenedMulticall> {
     let is_open = opened.payable().is_ok() && opened.unlocked().is_ok();
     Ok(OpenedMulticall {
         status,
+        is_in_flight: opened.in_flight_until(!seen.is_empty()).is_some(),
         can_execute: is_open && children.iter().all(|child| child.block.is_none()),
         children,
     })

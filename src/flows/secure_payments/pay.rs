@@ -8,7 +8,6 @@ use crate::{
         caller::PlatformCaller,
         paying::{ApprovalAmount, BundleError},
         refusal::Refusal,
-        safe::SafeVersion,
         secure_payment::{SecurePaymentKind, UnpayableLink, multicall::check_children},
     },
     flows::{
@@ -56,17 +55,6 @@ pub async fn run(
     Ok(handout)
 }
 
-/// The calldata of [`run`], of which nothing is stored.
-pub(super) async fn hand(
-    ctx: &Ctx,
-    opened: &OpenedLink,
-    look: &LinkVisit,
-    caller: Option<&PlatformCaller>,
-) -> FlowResult<Handout> {
-    admit(ctx, opened, look).await?;
-    issue(ctx, opened, look, caller).await
-}
-
 /// Checks the payer. Errors: no wallet is given where one is required, or its network, chain or token is another (400);
 /// the wallet may not pay (403).
 async fn admit(ctx: &Ctx, opened: &OpenedLink, look: &LinkVisit) -> FlowResult<()> {
@@ -87,8 +75,8 @@ async fn admit(ctx: &Ctx, opened: &OpenedLink, look: &LinkVisit) -> FlowResult<(
     Ok(open::check_hidden_source(ctx, opened, look)?)
 }
 
-/// The transactions for the amount due.
-async fn issue(
+/// The transactions for the amount due, of which nothing is stored. The payer was checked before.
+pub(super) async fn issue(
     ctx: &Ctx,
     opened: &OpenedLink,
     look: &LinkVisit,
@@ -140,15 +128,10 @@ fn refused(error: HandoutError, packing: PaymentPacking) -> FlowError {
 
 /// Marks the payments of requests as expected, unless they already are, and stores the Safe that got the calldata. The
 /// calldata of a link follows the price terms of its requests, so no other terms are stored.
-async fn await_payments(
-    ctx: &Ctx,
-    opened: &OpenedLink,
-    handout: &Handout,
-    safe: Option<(Address, SafeVersion)>,
-) -> FlowResult<()> {
+async fn await_payments(ctx: &Ctx, opened: &OpenedLink, handout: &Handout, safe: Option<Address>) -> FlowResult<()> {
     let payment = &opened.payment;
     let safe = match safe {
-        Some((wallet, _)) => {
+        Some(wallet) => {
             let reader = ctx.db.reader();
             let is_known = store::safe_payers::find(reader, payment, &wallet).await?.is_some();
             let has_room = is_known || store::safe_payers::count(reader, payment).await? < SAFES_MAX;
@@ -163,8 +146,8 @@ async fn await_payments(
     }
     let tx = ctx.db.begin("issue_calldata").await?;
     keep::await_payments(&tx, &silent).await?;
-    if let Some((wallet, version)) = safe {
-        store::safe_payers::note_handed(&tx, payment, &wallet, version, opened.now).await?;
+    if let Some(wallet) = safe {
+        store::safe_payers::note_handed(&tx, payment, &wallet).await?;
     }
     Ok(tx.commit().await?)
 }

@@ -136,8 +136,9 @@ pub async fn run(
     let reader = ctx.db.reader();
     let (network, hash) = (sent.source.network, sent.hash.hash());
     let known = store::secure_payments::find_intent(reader, payment, network, &hash).await?;
+    let is_of_owner = caller.is_some_and(|caller| opened.is_of(caller));
     let asks_for_lock = match (&sent.hash, &known) {
-        (ReportedHash::Safe { .. }, Some(known)) => known.state.may_lock(),
+        (ReportedHash::Safe { .. }, Some(known)) => known.state.may_lock(is_of_owner),
         (ReportedHash::Safe { .. }, None) => true,
         _ => false,
     };
@@ -150,7 +151,6 @@ pub async fn run(
         Some(_) => {}
         None => admit_another(reader, payment).await?,
     }
-    let is_of_owner = caller.is_some_and(|caller| opened.is_of(caller));
     if asks_for_lock && !is_of_owner {
         require_means(ctx, opened, sent, caller).await?;
     }
@@ -177,7 +177,7 @@ pub async fn run(
     };
     if let ReportedHash::Safe { deadline, .. } = sent.hash
         && asks_for_lock
-        && (known.is_none() || intent.state.may_lock())
+        && (known.is_none() || intent.state.may_lock(is_of_owner))
     {
         let asked = AskedLock {
             safe_tx_hash: hash,
@@ -193,7 +193,8 @@ pub async fn run(
             intent.state = IntentState::AwaitingExecution;
             intent.searched_to = intent.searched_to.or(searched_to);
         }
-        if known.is_none() {
+        let was_searched = known.as_ref().map(|known| known.state) == Some(IntentState::AwaitingExecution);
+        if !was_searched {
             admit_search(&tx, &present, &intent).await?;
         }
         if let Some(safe) = &lock.safe {
@@ -258,8 +259,7 @@ fn check_parts(payment: &SecurePayment, sent: &ReportedPayment) -> Result<(), Re
     }
 }
 
-/// Errors: the caller with a public credential names no Safe (400); the Safe got no calldata of the link, or holds too
-/// little to pay it (403).
+/// Errors: a public credential has to name a Safe (400) that got the calldata and holds the amount (403).
 async fn require_means(
     ctx: &Ctx,
     opened: &OpenedLink,
@@ -284,7 +284,7 @@ async fn require_means(
         source: None,
         is_safe: true,
     };
-    let handout = pay::hand(ctx, opened, &look, caller).await?;
+    let handout = pay::issue(ctx, opened, &look, caller).await?;
     let lookup = pay::lookup(ctx, opened, caller);
     for spending in &handout.spendings {
         if lookup.balance(safe, spending.token).await? < spending.units {

@@ -37,7 +37,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, token: &str) -> FlowResult<
     if let Some(lock) = &payment.lock {
         let hash = &lock.safe_tx_hash;
         let found = store::secure_payments::find_intent(&tx, &payment, payment.network, hash).await?;
-        if let Some(intent) = found.filter(|intent| intent.state == IntentState::AwaitingExecution) {
+        if let Some(intent) = found.filter(|intent| intent.state.may_lock(false)) {
             let released = PaymentIntent {
                 state: IntentState::Released,
                 ..intent

@@ -15,12 +15,8 @@ use crate::{
 const NO_SAFE: &str = "must be false or absent: the wallet is no Safe of version 1.3.0, 1.4.1 or 1.5.0 on the network \
                        of this payment";
 
-/// The paying Safe with its version; `None` if the call names none. Errors: the wallet is no Safe (400).
-pub(super) async fn find(
-    ctx: &Ctx,
-    payment: &SecurePayment,
-    safe: Option<Address>,
-) -> FlowResult<Option<(Address, SafeVersion)>> {
+/// The paying Safe; `None` if the call names none. Errors: the wallet is no Safe (400).
+pub(super) async fn find(ctx: &Ctx, payment: &SecurePayment, safe: Option<Address>) -> FlowResult<Option<Address>> {
     let Some(wallet) = safe else {
         return Ok(None);
     };
@@ -34,5 +30,6 @@ pub(super) async fn find(
             .filter_map(|contract| SafeVersion::of_singleton(contract.kind));
         versions.find(|version| version.wire() == found.version)
     });
-    Ok(Some((wallet, version.ok_or_else(no_safe)?)))
+    version.ok_or_else(no_safe)?;
+    Ok(Some(wallet))
 }

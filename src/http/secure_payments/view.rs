@@ -443,6 +443,8 @@ fn metadata(texts: HandoutTexts<'_>, deadline: DateTime<Utc>) -> SecureCalldataM
     let human = |units: U256| texts.amount(0, units);
     let payer = handout.payer.as_ref();
     let standing = payer.and_then(|payer| payer.standings.get(&token));
+    // A multicall can spend several currencies; amounts in one of them would mislead.
+    let is_sole = handout.spendings.len() == 1;
     SecureCalldataMetadata {
         steps_required: texts.steps_required(),
         needs_approval: texts.approval_index().is_some(),
@@ -455,11 +457,11 @@ fn metadata(texts: HandoutTexts<'_>, deadline: DateTime<Utc>) -> SecureCalldataM
         has_enough_allowance: payer.map(|_| texts.approval_index().is_none()),
         platform_fee: texts.charge(FeeKind::Platform).map(Into::into),
         protocol_fee: texts.charge(FeeKind::Protocol).map(Into::into),
-        balance: standing.map(|standing| human(standing.balance)),
+        balance: standing.filter(|_| is_sole).map(|standing| human(standing.balance)),
         allowance: standing
-            .filter(|_| token.is_some())
+            .filter(|_| is_sole && token.is_some())
             .map(|standing| human(standing.allowance)),
-        required_amount: Some(human(spent(&handout.spendings, token))),
+        required_amount: is_sole.then(|| human(spent(&handout.spendings, token))),
         native_balance: standing.map(|standing| texts.coins(standing.native_balance)),
         estimated_network_fee: payer.map(|payer| texts.coins(payer.costs.total())),
         estimated_approval_network_fee: payer.map(|payer| texts.coins(payer.costs.approvals)),
@@ -690,7 +692,7 @@ fn multicall_of(
             .map(|request| RequestIdText::written(&request.id))
             .collect(),
         access_decision: shown.access.as_ref().map(decision),
-        in_flight: opened.in_flight_until(false).is_some(),
+        in_flight: multicall.is_in_flight,
     }
 }
 
