@@ -15,6 +15,8 @@ pub struct Model {
     /// Canonical address of the Safe.
     #[sea_orm(primary_key, auto_increment = false)]
     pub safe: String,
+    /// When it first got calldata.
+    pub handed_at: DateTimeUtc,
     /// When it first locked the link; none before.
     pub locked_at: Option<DateTimeUtc>,
 }

@@ -111,6 +111,7 @@ fn secure_payment_safes() -> TableCreateStatement {
         .col(text("platform_id"))
         .col(text("secure_payment_id"))
         .col(text("safe"))
+        .col(timestamp_with_time_zone("handed_at"))
         .col(timestamp_with_time_zone_null("locked_at"))
         .primary_key(&mut key(
             "secure_payment_safes_pkey",

@@ -31,16 +31,20 @@ fn key(payment: &SecurePayment, safe: &Address) -> Condition {
         .add(Column::Safe.eq(safe.canonical()))
 }
 
-/// Records that a Safe got calldata of a secure payment.
+/// Records that a Safe got calldata of a secure payment. If more than `kept` Safes did, the one that got it first and
+/// did not lock the link is forgotten.
 pub async fn note_handed(
     conn: &impl ConnectionTrait,
     payment: &SecurePayment,
     safe: &Address,
+    kept: u64,
+    now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     let row = ActiveModel::from(Model {
         platform_id: payment.origin.platform.0.clone(),
         secure_payment_id: payment.id.0.clone(),
         safe: safe.canonical(),
+        handed_at: now,
         locked_at: None,
     });
     let again = OnConflict::columns([Column::PlatformId, Column::SecurePaymentId, Column::Safe])
@@ -50,7 +54,31 @@ pub async fn note_handed(
         .on_conflict(again)
         .exec_without_returning(conn)
         .await?;
+    if of_payment(payment).count(conn).await? <= kept {
+        return Ok(());
+    }
+    let oldest = of_payment(payment)
+        .filter(Column::LockedAt.is_null())
+        .filter(Column::Safe.ne(safe.canonical()))
+        .order_by_asc(Column::HandedAt)
+        .limit(1)
+        .one(conn)
+        .await?;
+    if let Some(oldest) = oldest {
+        Entity::delete_many()
+            .filter(Column::PlatformId.eq(oldest.platform_id))
+            .filter(Column::SecurePaymentId.eq(oldest.secure_payment_id))
+            .filter(Column::Safe.eq(oldest.safe))
+            .exec(conn)
+            .await?;
+    }
     Ok(())
+}
+
+fn of_payment(payment: &SecurePayment) -> sea_orm::Select<Entity> {
+    Entity::find()
+        .filter(Column::PlatformId.eq(payment.origin.platform.as_str()))
+        .filter(Column::SecurePaymentId.eq(payment.id.as_str()))
 }
 
 /// A Safe that got calldata of a secure payment; `None` if it got none.
@@ -63,14 +91,6 @@ pub async fn find(
     Ok(row.map(|row| HandedSafe {
         locked_at: row.locked_at,
     }))
-}
-
-/// Number of Safes that got calldata of a secure payment.
-pub async fn count(conn: &impl ConnectionTrait, payment: &SecurePayment) -> Result<u64, StoreError> {
-    let of_payment = Entity::find()
-        .filter(Column::PlatformId.eq(payment.origin.platform.as_str()))
-        .filter(Column::SecurePaymentId.eq(payment.id.as_str()));
-    Ok(of_payment.count(conn).await?)
 }
 
 /// Records when a Safe first locked the link.
@@ -131,18 +151,24 @@ pub async fn awaited(
     Ok(read.collect())
 }
 
-/// Number of executions that are searched on a network for a platform, counted up to `up_to`.
+/// Numbers of executions that are searched on a network: for a platform, and for a Safe, each counted up to `up_to`.
 pub async fn count_awaited(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
+    safe: &Address,
     network: Network,
     up_to: u64,
-) -> Result<u64, StoreError> {
-    let awaited = Intents::find()
-        .filter(Intent::Network.eq(network.id()))
-        .filter(Expr::cust(AWAITING))
-        .filter(Intent::PlatformId.eq(platform.as_str()));
-    Ok(awaited.limit(up_to).count(conn).await?)
+) -> Result<(u64, u64), StoreError> {
+    let awaited = || {
+        Intents::find()
+            .filter(Intent::Network.eq(network.id()))
+            .filter(Expr::cust(AWAITING))
+            .limit(up_to)
+    };
+    let of_platform = awaited().filter(Intent::PlatformId.eq(platform.as_str())).count(conn);
+    let of_platform = of_platform.await?;
+    let of_safe = awaited().filter(Intent::Payer.eq(safe.canonical())).count(conn).await?;
+    Ok((of_platform, of_safe))
 }
 
 /// Records that the execution of a Safe was searched, and up to which block; `None` if the search has to be repeated.

@@ -930,9 +930,14 @@ fn said(payment: &SecurePayment) -> sea_orm::Select<secure_payment_intents::Enti
         .filter(IntentColumn::SecurePaymentId.eq(payment.id.as_str()))
 }
 
-/// Number of reports of payers.
-pub async fn count_intents(conn: &impl ConnectionTrait, payment: &SecurePayment) -> Result<u64, StoreError> {
-    Ok(said(payment).count(conn).await?)
+/// Number of reports of payers with hashes of this kind.
+pub async fn count_intents(
+    conn: &impl ConnectionTrait,
+    payment: &SecurePayment,
+    kind: IntentKind,
+) -> Result<u64, StoreError> {
+    let of_kind = said(payment).filter(IntentColumn::Kind.eq(kind.wire()));
+    Ok(of_kind.count(conn).await?)
 }
 
 /// Stores a report of a payer; the secure payment is locked.
@@ -980,7 +985,7 @@ pub async fn count_failed(conn: &impl ConnectionTrait, payment: &SecurePayment) 
     Ok(failed.count(conn).await?)
 }
 
-/// Writes the payer, state, deadline and execution of a report; the secure payment is locked.
+/// Writes the kind, payer, state, deadline and execution of a report; the secure payment is locked.
 pub async fn set_intent(
     conn: &impl ConnectionTrait,
     payment: &SecurePayment,
@@ -996,6 +1001,7 @@ pub async fn set_intent(
             Expr::value(intent.payer.map(|payer| payer.canonical())),
         )
         .col_expr(IntentColumn::SearchedTo, Expr::value(searched_to))
+        .col_expr(IntentColumn::Kind, Expr::value(intent.kind.wire()))
         .col_expr(IntentColumn::State, Expr::value(intent.state.wire()))
         .col_expr(IntentColumn::Deadline, Expr::value(intent.deadline))
         .col_expr(

@@ -59,7 +59,7 @@ wire_text! {
         InvalidChildLinkage = "invalid_child_linkage",
         /// It is paid.
         AlreadyPaid = "already_paid",
-        /// A payment is in flight, or a Safe is about to pay.
+        /// The chain shows an unconfirmed payment, or a Safe is about to pay.
         RequestProcessing = "request_processing",
         /// It has expired.
         SecurePaymentExpired = "secure_payment_expired",
@@ -205,9 +205,8 @@ pub fn block_of(link: &SecurePayment, requests: &[Request], is_seen: bool, now: 
         SecurePaymentStatus::Pending if requests.iter().all(|request| request.payable().is_err()) => {
             Some(BlockReason::NotPayableChild)
         }
-        SecurePaymentStatus::Pending
-            if link.locked_at(now).is_some() || link.in_flight_until(is_seen, now).is_some() =>
-        {
+        // Anyone can report a payment, so a report alone blocks nothing.
+        SecurePaymentStatus::Pending if is_seen || link.locked_at(now).is_some() => {
             Some(BlockReason::RequestProcessing)
         }
         SecurePaymentStatus::Pending => None,

@@ -45,12 +45,15 @@ impl SecurePayment {
     /// A secret credential locks until the asked deadline, by default for a day, and at most until the link expires. A
     /// public credential locks for an hour from now or less. Each Safe locks a link for at most a day in total.
     ///
-    /// Errors: another transaction locks the link (409); the deadline is in the past (400); the owner released a lock, or
+    /// Errors: another transaction or, for a public credential, another Safe locks the link (409); the deadline is in the past (400); the owner released a lock, or
     /// the Safe has used up its day (403).
     pub fn lock_for(&self, asked: &AskedLock, now: DateTime<Utc>) -> Result<SafeLock, Refusal> {
-        if let Some(lock) = self.locked_at(now)
-            && lock.safe_tx_hash != asked.safe_tx_hash
-        {
+        let live = self.locked_at(now);
+        let is_other = |lock: &SafeLock| {
+            let is_other_safe = lock.safe.is_some() && lock.safe != asked.safe;
+            lock.safe_tx_hash != asked.safe_tx_hash || (!asked.is_of_owner && is_other_safe)
+        };
+        if let Some(lock) = live.filter(|lock| is_other(lock)) {
             let until = lock.until.to_rfc3339_opts(SecondsFormat::Secs, true);
             let sentence =
                 format!("Secure payment is in progress: another transaction of a Safe locks it until {until}");
@@ -79,10 +82,12 @@ impl SecurePayment {
             }
             until = until.min(end);
         }
+        // A public credential neither shortens a lock nor names the Safe of a lock that the owner set.
+        let kept = live.filter(|_| !asked.is_of_owner);
         Ok(SafeLock {
             safe_tx_hash: asked.safe_tx_hash,
-            safe: asked.safe,
-            until,
+            safe: kept.map_or(asked.safe, |lock| lock.safe),
+            until: kept.map_or(until, |lock| lock.until.max(until)),
         })
     }
 }
@@ -144,6 +149,38 @@ mod tests {
                 "{is_of_owner} {deadline:?} {now}"
             );
         }
+    }
+
+    #[test]
+    fn a_public_report_neither_shortens_a_lock_nor_changes_its_safe() {
+        let mut payment = long_link();
+        let [own, other] = [0x11, 0x22].map(|byte| Some(Address::Evm([byte; 20].into())));
+        let by = |is_of_owner: bool, safe: Option<Address>| AskedLock {
+            safe,
+            deadline: Some(at(60)),
+            ..asked(1, is_of_owner)
+        };
+        for (of_owner, of_public, expected) in [(own, own, Some(own)), (None, other, Some(None)), (own, other, None)] {
+            payment.lock = None;
+            let first = AskedLock {
+                deadline: None,
+                ..by(true, of_owner)
+            };
+            payment.lock = payment.lock_for(&first, at(0)).ok();
+            let again = payment.lock_for(&by(false, of_public), at(10)).ok();
+            assert_eq!(
+                again.as_ref().map(|lock| lock.safe),
+                expected,
+                "{of_owner:?} {of_public:?}"
+            );
+            assert!(again.is_none_or(|lock| lock.until == at(DAY)));
+        }
+        payment.lock = payment.lock_for(&by(true, own), at(10)).ok();
+        assert_eq!(
+            payment.lock.map(|lock| lock.until),
+            Some(at(60)),
+            "the owner can shorten it"
+        );
     }
 
     #[test]

@@ -180,7 +180,7 @@ fn failures(
             continue;
         };
         let is_repeated = !named.insert(token);
-        let is_other = first.is_some_and(|(first, _, _)| !has_one_creator(first, link));
+        let is_other = first.is_some_and(|(first, _, _)| !are_alike(first, link));
         let is_elsewhere = kind == Some(ExecutionKind::EvmSameChain)
             && first.is_some_and(|(first, _, _)| first.network != link.network);
         let reason = if is_repeated || is_other {
@@ -195,7 +195,11 @@ fn failures(
     failures
 }
 
-/// Whether two links were created with the same client ID, or both without one, and by the same orchestrator.
-fn has_one_creator(one: &SecurePayment, other: &SecurePayment) -> bool {
-    one.origin.client == other.origin.client && one.origin.orchestrator == other.origin.orchestrator
+/// Whether two links were created with the same client ID, or both without one, and by the same orchestrator, and hide
+/// the same from payers. The multicall contains the tokens of its links, so one link must not show what another hides.
+fn are_alike(one: &SecurePayment, other: &SecurePayment) -> bool {
+    let hidden = |link: &SecurePayment| (link.policy.hides_until_approved, link.policy.hides_payee);
+    one.origin.client == other.origin.client
+        && one.origin.orchestrator == other.origin.orchestrator
+        && hidden(one) == hidden(other)
 }

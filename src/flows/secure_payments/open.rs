@@ -74,7 +74,6 @@ pub(super) async fn show(
     opened.unlocked()?;
     check(ctx, opened, look)?;
     let payment = &opened.payment;
-    safe::find(ctx, payment, look.safe()).await?;
     let access = match &look.payer {
         Some(payer) => access::decide(ctx, payment, payer).await?,
         None => None,
@@ -84,6 +83,8 @@ pub(super) async fn show(
         None => look.payer.is_some(),
     };
     let is_masked = payment.policy.hides_until_approved && !is_let_in;
+    // A wallet that may not pay learns nothing about the network of the link.
+    safe::find(ctx, payment, look.safe().filter(|_| is_let_in)).await?;
     if !is_masked {
         check_hidden_source(ctx, opened, look)?;
     }

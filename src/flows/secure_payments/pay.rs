@@ -132,10 +132,8 @@ async fn await_payments(ctx: &Ctx, opened: &OpenedLink, handout: &Handout, safe:
     let payment = &opened.payment;
     let safe = match safe {
         Some(wallet) => {
-            let reader = ctx.db.reader();
-            let is_known = store::safe_payers::find(reader, payment, &wallet).await?.is_some();
-            let has_room = is_known || store::safe_payers::count(reader, payment).await? < SAFES_MAX;
-            safe.filter(|_| has_room)
+            let handed = store::safe_payers::find(ctx.db.reader(), payment, &wallet).await?;
+            handed.is_none().then_some(wallet)
         }
         None => None,
     };
@@ -147,7 +145,7 @@ async fn await_payments(ctx: &Ctx, opened: &OpenedLink, handout: &Handout, safe:
     let tx = ctx.db.begin("issue_calldata").await?;
     keep::await_payments(&tx, &silent).await?;
     if let Some(wallet) = safe {
-        store::safe_payers::note_handed(&tx, payment, &wallet).await?;
+        store::safe_payers::note_handed(&tx, payment, &wallet, SAFES_MAX, opened.now).await?;
     }
     Ok(tx.commit().await?)
 }

@@ -29,6 +29,12 @@ const RETRY_AFTER_S: u32 = 600;
 /// Maximum number of executions that are searched for a platform on a network at once.
 const AWAITED_MAX: u64 = 100;
 
+/// The part of them that callers with a public credential may use.
+const PUBLIC_AWAITED_MAX: u64 = 50;
+
+/// Maximum number of executions of one Safe that callers with a public credential may wait for at once.
+const OF_SAFE_MAX: u64 = 5;
+
 /// A report of a payer; every value is valid on its own.
 #[derive(Debug, Clone)]
 pub struct ReportedPayment {
@@ -137,19 +143,16 @@ pub async fn run(
     let (network, hash) = (sent.source.network, sent.hash.hash());
     let known = store::secure_payments::find_intent(reader, payment, network, &hash).await?;
     let is_of_owner = caller.is_some_and(|caller| opened.is_of(caller));
-    let asks_for_lock = match (&sent.hash, &known) {
-        (ReportedHash::Safe { .. }, Some(known)) => known.state.may_lock(is_of_owner),
-        (ReportedHash::Safe { .. }, None) => true,
-        _ => false,
-    };
+    let is_of_safe = matches!(sent.hash, ReportedHash::Safe { .. });
+    let asks_for_lock = is_of_safe && known.as_ref().is_none_or(|known| known.state.may_lock(is_of_owner));
     match known {
-        Some(known) if known.kind != sent.hash.kind() => {
-            let sentence = format!("must be a new hash: it was reported as a {}", known.kind.words());
-            return Err(Refusal::field(sent.hash.kind().field(), sentence).into());
+        Some(known) => {
+            check_known(&known, sent, is_of_owner)?;
+            if !asks_for_lock {
+                return recorded(opened, known);
+            }
         }
-        Some(known) if !asks_for_lock => return recorded(opened, known),
-        Some(_) => {}
-        None => admit_another(reader, payment).await?,
+        None => admit_another(reader, payment, sent, is_of_owner).await?,
     }
     if asks_for_lock && !is_of_owner {
         require_means(ctx, opened, sent, caller).await?;
@@ -169,9 +172,18 @@ pub async fn run(
     present.payable_at(now).map_err(Refusal::from)?;
     let known = store::secure_payments::find_intent(&tx, &present, network, &hash).await?;
     let mut intent = match &known {
-        Some(known) => known.clone(),
+        // Anyone can report the hash of a Safe as a transaction before.
+        Some(known) if known.kind != sent.hash.kind() => PaymentIntent {
+            id: known.id.clone(),
+            created_at: known.created_at,
+            ..new_intent(ctx, sent, now)
+        },
+        Some(known) => {
+            check_known(known, sent, is_of_owner)?;
+            known.clone()
+        }
         None => {
-            admit_another(&tx, &present).await?;
+            admit_another(&tx, &present, sent, is_of_owner).await?;
             new_intent(ctx, sent, now)
         }
     };
@@ -195,7 +207,7 @@ pub async fn run(
         }
         let was_searched = known.as_ref().map(|known| known.state) == Some(IntentState::AwaitingExecution);
         if !was_searched {
-            admit_search(&tx, &present, &intent).await?;
+            admit_search(&tx, &present, &intent, is_of_owner).await?;
         }
         if let Some(safe) = &lock.safe {
             store::safe_payers::note_locked(&tx, &present, safe, now).await?;
@@ -216,6 +228,21 @@ pub async fn run(
     }
     tx.commit().await?;
     recorded(opened, intent)
+}
+
+/// Errors: the hash was reported as something else (400), or for another Safe by a caller with a public credential
+/// (409). The hash of a Safe may have been reported as a transaction.
+fn check_known(known: &PaymentIntent, sent: &ReportedPayment, is_of_owner: bool) -> Result<(), Refusal> {
+    let kind = sent.hash.kind();
+    if known.kind != kind && (known.kind, kind) != (IntentKind::Transaction, IntentKind::Safe) {
+        let sentence = format!("must be a new hash: it was reported as a {}", known.kind.words());
+        return Err(Refusal::field(kind.field(), sentence));
+    }
+    let is_of_safe = known.kind == IntentKind::Safe && !is_of_owner;
+    if is_of_safe && known.payer.is_some() && known.payer != sent.payer {
+        return Err(Refusal::conflict("This transaction was reported for another Safe"));
+    }
+    Ok(())
 }
 
 fn new_intent(ctx: &Ctx, sent: &ReportedPayment, now: DateTime<Utc>) -> PaymentIntent {
@@ -302,25 +329,39 @@ async fn first_locked_at(tx: &Tx, payment: &SecurePayment, safe: Option<Address>
     Ok(handed.and_then(|handed| handed.locked_at))
 }
 
-/// Errors: too many executions are searched for the platform (429).
-async fn admit_search(tx: &Tx, payment: &SecurePayment, intent: &PaymentIntent) -> FlowResult<()> {
-    if intent.state != IntentState::AwaitingExecution {
-        return Ok(());
-    }
+/// Errors: too many executions are searched for the platform, or for the Safe (429). Callers with a public credential
+/// cannot use up the number for the platform.
+async fn admit_search(tx: &Tx, payment: &SecurePayment, intent: &PaymentIntent, is_of_owner: bool) -> FlowResult<()> {
+    let safe = intent.payer.filter(|_| intent.state == IntentState::AwaitingExecution);
+    let Some(safe) = safe else { return Ok(()) };
     let (platform, network) = (&payment.origin.platform, intent.source.network);
-    if store::safe_payers::count_awaited(tx, platform, network, AWAITED_MAX).await? < AWAITED_MAX {
-        return Ok(());
-    }
-    let sentence = format!("{AWAITED_MAX} links of this platform already wait for Safes on {network}");
+    let awaited = store::safe_payers::count_awaited(tx, platform, &safe, network, AWAITED_MAX);
+    let (of_platform, of_safe) = awaited.await?;
+    let sentence = match is_of_owner {
+        true if of_platform >= AWAITED_MAX => {
+            format!("{of_platform} links of this platform wait for Safes on {network}")
+        }
+        false if of_platform >= PUBLIC_AWAITED_MAX => {
+            format!("{of_platform} links of this platform wait for Safes on {network}")
+        }
+        false if of_safe >= OF_SAFE_MAX => format!("{of_safe} links wait for this Safe on {network}"),
+        _ => return Ok(()),
+    };
     Err(Refusal::new(RefusalKind::TooMany, sentence).after(RETRY_AFTER_S).into())
 }
 
-/// Errors: too many payments were reported (429).
-async fn admit_another(conn: &impl Sealing, payment: &SecurePayment) -> FlowResult<()> {
-    if store::secure_payments::count_intents(conn, payment).await? < INTENTS_MAX {
+/// Errors: too many payments of this kind were reported (429). The owner of the link can report more than others.
+async fn admit_another(
+    conn: &impl Sealing,
+    payment: &SecurePayment,
+    sent: &ReportedPayment,
+    is_of_owner: bool,
+) -> FlowResult<()> {
+    let limit = if is_of_owner { 2 * INTENTS_MAX } else { INTENTS_MAX };
+    if store::secure_payments::count_intents(conn, payment, sent.hash.kind()).await? < limit {
         return Ok(());
     }
-    let sentence = format!("{INTENTS_MAX} transactions were already reported for this secure payment");
+    let sentence = format!("{limit} payments of this kind were already reported for this secure payment");
     Err(Refusal::new(RefusalKind::TooMany, sentence).after(RETRY_AFTER_S).into())
 }
 
