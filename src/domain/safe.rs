@@ -5,6 +5,10 @@
 use super::{
     address::Address,
     currency::ContractKind,
+    paying::{
+        batch_contract::BatchConversionPayments,
+        fee_proxy::{Erc20ConversionProxy, Erc20FeeProxy, EthConversionProxy, EthereumFeeProxy},
+    },
     proven_tx::{ProvenLog, ProvenTx},
     reference::PaymentReference,
     wire_text::wire_text,
@@ -206,17 +210,29 @@ fn unpacked(input: &[u8]) -> Option<Vec<SafeCall>> {
 }
 
 impl SafeCall {
-    /// Whether the call of a payment contract contains a payment with this reference: its encoded arguments contain the
-    /// length of a reference, followed by the reference.
-    pub fn pays(&self, contracts: &[EvmAddress], reference: PaymentReference) -> bool {
+    /// Whether the call of a payment contract contains a payment with this reference to this payee: the called function
+    /// pays, and its encoded arguments contain the payee, and the length of a reference followed by the reference.
+    pub fn pays(&self, contracts: &[EvmAddress], reference: PaymentReference, payee: EvmAddress) -> bool {
         let mut argument = [0; 2 * WORD];
         argument[..WORD].copy_from_slice(&U256::from(reference.0.len()).to_be_bytes::<WORD>());
         argument[WORD..WORD + reference.0.len()].copy_from_slice(&reference.0);
-        let words = self.input.get(SELECTOR..).unwrap_or_default();
-        let mut places = (0..words.len()).step_by(WORD);
-        contracts.contains(&self.to) && places.any(|place| words[place..].starts_with(&argument))
+        let (selector, words) = self.input.split_at_checked(SELECTOR).unwrap_or_default();
+        let contains = |argument: &[u8]| (0..words.len()).step_by(WORD).any(|place| words[place..].starts_with(argument));
+        contracts.contains(&self.to)
+            && PAYING.iter().any(|paying| paying == selector)
+            && contains(&argument)
+            && contains(payee.into_word().as_slice())
     }
 }
+
+/// Selectors of the functions that pay.
+const PAYING: [[u8; SELECTOR]; 5] = [
+    Erc20FeeProxy::transferFromWithReferenceAndFeeCall::SELECTOR,
+    EthereumFeeProxy::transferWithReferenceAndFeeCall::SELECTOR,
+    Erc20ConversionProxy::transferFromWithReferenceAndFeeCall::SELECTOR,
+    EthConversionProxy::transferWithReferenceAndFeeCall::SELECTOR,
+    BatchConversionPayments::batchPaymentsCall::SELECTOR,
+];
 
 /// Length of the selector before the arguments of a call.
 const SELECTOR: usize = 4;
@@ -230,6 +246,7 @@ mod tests {
 
     const SAFE: EvmAddress = address!("1111111111111111111111111111111111111111");
     const TARGET: EvmAddress = address!("2222222222222222222222222222222222222222");
+    const STRANGER: EvmAddress = address!("3333333333333333333333333333333333333333");
     /// Hash of the example transaction with the nonce 7 on chain 1.
     const HASH: B256 = b256!("e28c2831081f2c46a043066de72a44f1e8cdde71febf5b3889192a3ffb71cda2");
 
@@ -344,7 +361,7 @@ mod tests {
         let other = PaymentReference(hex!("0102030405060709"));
         let call = |to| SafeCall {
             to,
-            input: crate::domain::paying::fee_proxy::Erc20FeeProxy::transferFromWithReferenceAndFeeCall {
+            input: Erc20FeeProxy::transferFromWithReferenceAndFeeCall {
                 token: SAFE,
                 to: TARGET,
                 amount: U256::ONE,
@@ -355,8 +372,12 @@ mod tests {
             .abi_encode()
             .into(),
         };
-        assert!(call(TARGET).pays(&[TARGET], reference));
-        assert!(!call(TARGET).pays(&[TARGET], other));
-        assert!(!call(SAFE).pays(&[TARGET], reference));
+        assert!(call(TARGET).pays(&[TARGET], reference, TARGET));
+        assert!(!call(TARGET).pays(&[TARGET], other, TARGET));
+        assert!(!call(SAFE).pays(&[TARGET], reference, TARGET));
+        assert!(!call(TARGET).pays(&[TARGET], reference, STRANGER), "another payee");
+        let mut unknown = call(TARGET);
+        unknown.input = [&[0xde, 0xad, 0xbe, 0xef][..], &unknown.input[SELECTOR..]].concat().into();
+        assert!(!unknown.pays(&[TARGET], reference, TARGET), "another function");
     }
 }

@@ -222,7 +222,7 @@ pub trait WalletLookup: Send + Sync + 'static {
 pub struct Emitter {
     /// The contract.
     pub contract: Address,
-    /// Value that the second topic of the events, or the first word of their data, must have.
+    /// Value that the second of two topics of the events, or the first of two words of their data, must have.
     pub mark: B256,
     /// First block to search.
     pub from: u64,

@@ -18,10 +18,16 @@ use crate::{
 };
 use alloy::primitives::{B256, U64};
 use async_trait::async_trait;
-use futures_util::future::{join, join_all};
+use futures_util::{StreamExt, future::join, stream};
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeSet;
+
+/// Maximum number of concurrent searches on one node.
+const SEARCHES_AT_ONCE: usize = 8;
+
+/// Length of one value in the data of an event.
+const WORD: usize = 32;
 
 /// The position that the receipt of a transaction states.
 #[derive(Deserialize)]
@@ -122,7 +128,12 @@ impl NodeEmissions {
             ));
         }
         let mark = emitter.mark;
-        let is_marked = |log: &&RawLog| log.topics.get(1) == Some(&mark) || log.data.starts_with(mark.as_slice());
+        // The mark is the second of two topics, or the first of two words of data. Other forms are no requested events.
+        let is_marked = |log: &&RawLog| match (log.topics.as_slice(), log.data.len()) {
+            ([_, topic], WORD) => *topic == mark,
+            ([_], length) => length == 2 * WORD && log.data.starts_with(mark.as_slice()),
+            _ => false,
+        };
         let mut tx_hashes = BTreeSet::new();
         for tx_hash in logs.iter().filter(is_marked).filter_map(|log| log.transaction_hash) {
             if tx_hashes.len() < NAMED_MAX {
@@ -145,7 +156,8 @@ async fn emissions(
 ) -> Result<Vec<NodeEmissions>, NodeFailure> {
     // Strangers choose the contracts. Each contract has a call of its own, so that one with too many events delays no
     // other one.
-    let searches = join_all(emitters.iter().map(|emitter| search(line, emitter, topics, to)));
+    let searches: Vec<_> = emitters.iter().map(|emitter| search(line, emitter, topics, to)).collect();
+    let searches = stream::iter(searches).buffered(SEARCHES_AT_ONCE).collect::<Vec<_>>();
     // A lagging node returns nothing for unknown blocks, so the last block must exist.
     let (last, answers) = join(header_at(line, to), searches).await;
     if last?.is_none() {

@@ -17,13 +17,17 @@ use crate::{
         },
     },
     flows::{FlowResult, publish_all},
-    ports::chain::{Emitter, ReportedEmissions, TxProofs},
+    ports::chain::{ChainError, Emitter, ReportedEmissions, TxProofs},
     store::{self, Scope, safe_payers::AwaitedExecution},
 };
-use alloy::primitives::Address as EvmAddress;
+use alloy::primitives::{Address as EvmAddress, B256};
+use std::collections::HashMap;
 
 /// Maximum number of executions that are searched on a network at once.
-const SEARCHED_AT_ONCE: u64 = 100;
+const SEARCHED_AT_ONCE: u64 = 25;
+
+/// Maximum number of transactions that one pass proves.
+const PROVEN_AT_ONCE: usize = 10;
 
 /// Code of the failure in `payment.failed`.
 const FAILED: &str = "safe_execution_failed";
@@ -50,8 +54,13 @@ pub async fn run(ctx: &Ctx, network: Network, final_to: u64) -> FlowResult<()> {
         return Ok(());
     }
     let reported = proofs.list_emissions(&emitters, &OUTCOME_TOPICS, final_to).await?;
+    let mut proofs = PassProofs {
+        proofs: proofs.as_ref(),
+        final_to,
+        known: HashMap::new(),
+    };
     for ((awaited, emitter), reported) in searched.iter().zip(reported) {
-        follow(ctx, proofs.as_ref(), awaited, *emitter, &reported, final_to).await?;
+        follow(ctx, &mut proofs, awaited, *emitter, &reported).await?;
     }
     Ok(())
 }
@@ -68,18 +77,50 @@ fn emitter(awaited: &AwaitedExecution, final_to: u64) -> Option<Emitter> {
     })
 }
 
+/// The proofs of one pass. Strangers choose the Safes and nodes name the transactions, so their number is limited.
+struct PassProofs<'a> {
+    proofs: &'a dyn TxProofs,
+    final_to: u64,
+    known: HashMap<B256, Option<ProvenTx>>,
+}
+
+impl PassProofs<'_> {
+    /// A proven transaction; `Ok(None)` if no node knows it. Errors: it is to be proven in a later pass.
+    async fn find(&mut self, tx_hash: B256) -> Result<Option<ProvenTx>, PassError> {
+        if let Some(known) = self.known.get(&tx_hash) {
+            return Ok(known.clone());
+        }
+        if self.known.len() >= PROVEN_AT_ONCE {
+            return Err(PassError::Full);
+        }
+        let proven = self.proofs.proven(tx_hash, self.final_to).await?;
+        self.known.insert(tx_hash, proven.clone());
+        Ok(proven)
+    }
+}
+
+/// Why a transaction is not proven in this pass.
+#[derive(Debug, thiserror::Error)]
+enum PassError {
+    /// Enough transactions were proven.
+    #[error("other transactions of this pass come first")]
+    Full,
+    /// The nodes prove nothing now.
+    #[error(transparent)]
+    Chain(#[from] ChainError),
+}
+
 async fn follow(
     ctx: &Ctx,
-    proofs: &dyn TxProofs,
+    proofs: &mut PassProofs<'_>,
     awaited: &AwaitedExecution,
     emitter: Emitter,
     reported: &ReportedEmissions,
-    final_to: u64,
 ) -> FlowResult<()> {
     let (safe, hash) = (emitter.contract, awaited.intent.hash);
     let mut is_complete = true;
     for tx_hash in &reported.tx_hashes {
-        match proofs.proven(*tx_hash, final_to).await {
+        match proofs.find(*tx_hash).await {
             Ok(Some(proven)) => match outcome_in(&proven, &safe, &hash) {
                 Some(SafeOutcome::Executed) => {
                     return conclude(ctx, awaited, IntentState::Executed, Some((&proven, Vec::new()))).await;
@@ -176,7 +217,11 @@ async fn conclude(
             .iter()
             .map(|contract| contract.address.bytes())
             .collect();
-        let is_paid_by = |request: &&Request| calls.iter().any(|call| call.pays(&contracts, request.reference));
+        let is_paid_by = |request: &&Request| {
+            let payee = request.terms.payee.map(|payee| payee.bytes());
+            let pays = |call: &SafeCall| payee.is_some_and(|payee| call.pays(&contracts, request.reference, payee));
+            request.payable().is_ok() && calls.iter().any(pays)
+        };
         let execution = u32::try_from(failures).unwrap_or(u32::MAX).saturating_add(1);
         let mut failed: Vec<&Request> = requests.values().filter(is_paid_by).collect();
         failed.sort_by(|one, other| one.row.cmp(&other.row));
