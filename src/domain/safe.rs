@@ -217,7 +217,11 @@ impl SafeCall {
         argument[..WORD].copy_from_slice(&U256::from(reference.0.len()).to_be_bytes::<WORD>());
         argument[WORD..WORD + reference.0.len()].copy_from_slice(&reference.0);
         let (selector, words) = self.input.split_at_checked(SELECTOR).unwrap_or_default();
-        let contains = |argument: &[u8]| (0..words.len()).step_by(WORD).any(|place| words[place..].starts_with(argument));
+        let contains = |argument: &[u8]| {
+            (0..words.len())
+                .step_by(WORD)
+                .any(|place| words[place..].starts_with(argument))
+        };
         contracts.contains(&self.to)
             && PAYING.iter().any(|paying| paying == selector)
             && contains(&argument)
@@ -377,7 +381,9 @@ mod tests {
         assert!(!call(SAFE).pays(&[TARGET], reference, TARGET));
         assert!(!call(TARGET).pays(&[TARGET], reference, STRANGER), "another payee");
         let mut unknown = call(TARGET);
-        unknown.input = [&[0xde, 0xad, 0xbe, 0xef][..], &unknown.input[SELECTOR..]].concat().into();
+        unknown.input = [&[0xde, 0xad, 0xbe, 0xef][..], &unknown.input[SELECTOR..]]
+            .concat()
+            .into();
         assert!(!unknown.pays(&[TARGET], reference, TARGET), "another function");
     }
 }

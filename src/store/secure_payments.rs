@@ -802,7 +802,7 @@ fn among(before: DateTime<Utc>, platform: &str, chosen: Vec<String>) -> sea_orm:
         .order_by_asc(Column::Id)
 }
 
-/// Secure payments that received nothing.
+/// Secure payments that received nothing. What the children of a multicall received belongs to them.
 fn untouched() -> sea_orm::Select<Entity> {
     use request_rows::Column as Request;
     let of_request = |column: Request| Expr::col((request_rows::Entity, column));
@@ -817,6 +817,7 @@ fn untouched() -> sea_orm::Select<Entity> {
                 .add(of_request(Request::PlatformId).equals((secure_payment_items::Entity, Part::PlatformId)))
                 .add(of_request(Request::Id).equals((secure_payment_items::Entity, Part::RequestRow))),
         )
+        .and_where(of_item(Part::ChildToken).is_null())
         .and_where(of_item(Part::PlatformId).equals((Entity, Column::PlatformId)))
         .and_where(of_item(Part::SecurePaymentId).equals((Entity, Column::Id)))
         .cond_where(
@@ -1015,8 +1016,8 @@ pub async fn set_intent(
     Ok(())
 }
 
-/// Writes the lock of a secure payment, and when its owner last ended one; the secure payment is locked in the
-/// database.
+/// Writes the lock of a secure payment, when its owner last ended one, and when a payment in flight was reported; the
+/// row of the secure payment is locked.
 pub async fn set_lock(conn: &impl ConnectionTrait, payment: &SecurePayment) -> Result<(), StoreError> {
     let lock = payment.lock.as_ref();
     let safe = lock.and_then(|lock| lock.safe).map(|safe| safe.canonical());
@@ -1026,6 +1027,7 @@ pub async fn set_lock(conn: &impl ConnectionTrait, payment: &SecurePayment) -> R
         .col_expr(Column::LockedBy, Expr::value(safe))
         .col_expr(Column::LockHash, Expr::value(hash))
         .col_expr(Column::LocksReleasedAt, Expr::value(payment.locks_released_at))
+        .col_expr(Column::HintedAt, Expr::value(payment.hinted_at))
         .filter(Column::PlatformId.eq(payment.origin.platform.as_str()))
         .filter(Column::Id.eq(payment.id.as_str()))
         .exec(conn)

@@ -11,6 +11,7 @@ use crate::{
     domain::network::Network,
     flows::payments::{
         lead::Leadership,
+        safe_outcomes,
         watch::{self, WatchPosition, WatchResult},
     },
     ports::chain::Chain,
@@ -78,9 +79,17 @@ pub(super) async fn run(
         states.set(network, look, ctx.clock.now(), ctx.clock.steady() + until_next);
         pause
     };
+    // The executions of Safes are searched beside the chain: strangers choose what is searched, and no credit waits for
+    // it. A report outlives the wait for its payment, so an idle chain is searched too.
+    let search = || async {
+        safe_outcomes::run(ctx, chain).await?;
+        Ok(poll)
+    };
     let (ended, told) = (leadership.ended(), news.clone());
-    pace.keep_hearing(ended, "following the chain", Some(network), told, follow)
-        .await;
+    tokio::join!(
+        pace.keep_hearing(ended, "following the chain", Some(network), told, follow),
+        pace.keep(ended, "searching the executions of Safes", Some(network), search),
+    );
 }
 
 fn tell(network: Network, progress: Option<CatchUpStatus>) {

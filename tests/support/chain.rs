@@ -15,6 +15,7 @@ use prs::{
         payments::{
             backlog::{self, BacklogSpeeds},
             lead::{self, Leadership},
+            safe_outcomes,
             watch::{self, WatchPosition, WatchResult},
         },
     },
@@ -47,13 +48,21 @@ pub async fn lead(ctx: &Ctx, network: Network) -> Leadership {
 
 /// Makes one pass over the new blocks of a chain, as the leader in a new term.
 pub async fn look(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<WatchResult> {
-    watch::run(ctx, chain, &lead(ctx, chain.network()).await).await
+    let looked = watch::run(ctx, chain, &lead(ctx, chain.network()).await).await?;
+    search_safes(ctx, chain).await;
+    Ok(looked)
+}
+
+/// Searches the executions of Safes. Nodes that do not respond are as good as none.
+async fn search_safes(ctx: &Ctx, chain: &dyn Chain) {
+    let _ = safe_outcomes::run(ctx, chain).await;
 }
 
 /// Makes one pass over the new blocks of a chain and one over its backlog, as the leader in a new term.
 pub async fn step(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<WatchResult> {
     let leadership = lead(ctx, chain.network()).await;
     let step = watch::run(ctx, chain, &leadership).await?;
+    search_safes(ctx, chain).await;
     let has_filled = backlog::run(ctx, chain, &leadership, &BacklogSpeeds::default()).await?;
     Ok(match step {
         WatchResult::At(position) => WatchResult::At(WatchPosition {

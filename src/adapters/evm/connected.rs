@@ -18,7 +18,10 @@ pub fn connect(options: EvmChainOptions) -> anyhow::Result<ConnectedNetwork> {
     let chain = Arc::new(EvmChain::new(options.clone())?);
     // Callers without credentials can cause payer lookups. These lookups use separate connections, so that a node that
     // they slow down stays available for reading payments.
-    let for_payers = Arc::new(chain.with_lines_apart(options)?);
+    let for_payers = Arc::new(chain.with_lines_apart(options.clone())?);
+    // Strangers choose the Safes whose executions are searched and proven, so these lookups use separate connections
+    // too.
+    let for_proofs = Arc::new(chain.with_lines_apart(options)?);
     Ok(ConnectedNetwork {
         parts: ChainParts {
             followed: chain.clone(),
@@ -26,7 +29,7 @@ pub fn connect(options: EvmChainOptions) -> anyhow::Result<ConnectedNetwork> {
             price_feeds: Some(for_payers.clone()),
             batch_fees: Some(for_payers),
             wallets: Some(Arc::new(wallets)),
-            proofs: Some(chain.clone()),
+            proofs: Some(for_proofs),
         },
         chain,
     })

@@ -156,7 +156,10 @@ async fn emissions(
 ) -> Result<Vec<NodeEmissions>, NodeFailure> {
     // Strangers choose the contracts. Each contract has a call of its own, so that one with too many events delays no
     // other one.
-    let searches: Vec<_> = emitters.iter().map(|emitter| search(line, emitter, topics, to)).collect();
+    let searches: Vec<_> = emitters
+        .iter()
+        .map(|emitter| search(line, emitter, topics, to))
+        .collect();
     let searches = stream::iter(searches).buffered(SEARCHES_AT_ONCE).collect::<Vec<_>>();
     // A lagging node returns nothing for unknown blocks, so the last block must exist.
     let (last, answers) = join(header_at(line, to), searches).await;

@@ -56,7 +56,8 @@ impl ContractWallets {
     {
         let (lines, network) = (&self.lines, self.lines.network);
         let end = Instant::now() + lines.lookup_timeout;
-        let place = timeout_at(end, self.places.acquire()).await;
+        // The lookup itself has at least half of the time; otherwise a queue would look like a slow node.
+        let place = timeout_at(end - lines.lookup_timeout / 2, self.places.acquire()).await;
         let Ok(Ok(_place)) = place else {
             return Err(ChainError::Busy { network });
         };

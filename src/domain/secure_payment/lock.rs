@@ -2,7 +2,7 @@
 
 use crate::domain::address::Address;
 use alloy::primitives::B256;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 /// A lock of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,4 +13,16 @@ pub struct SafeLock {
     pub safe: Option<Address>,
     /// When the lock ends.
     pub until: DateTime<Utc>,
+}
+
+/// How long a lock warns after its end.
+const WARNS: TimeDelta = TimeDelta::hours(24);
+
+impl SafeLock {
+    /// Until when a lock that has ended warns other payers: the Safe may still execute its transaction. `None` during the
+    /// lock and after the warning.
+    pub fn warn_until(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let until = self.until + WARNS;
+        (self.until < now && now < until).then_some(until)
+    }
 }

@@ -220,7 +220,8 @@ impl SecurePayment {
         let hinted = since
             .filter(|at| is_within(*at, HINT_LASTS, now))
             .map(|at| at + HINT_LASTS);
-        hinted.max(self.attempts.warn_until(&[], now))
+        let after_lock = self.lock.as_ref().and_then(|lock| lock.warn_until(now));
+        hinted.max(self.attempts.warn_until(&[], now)).max(after_lock)
     }
 
     /// The state after its owner withdraws the secure payment. A withdrawn link stays withdrawn.

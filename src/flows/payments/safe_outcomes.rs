@@ -17,10 +17,11 @@ use crate::{
         },
     },
     flows::{FlowResult, publish_all},
-    ports::chain::{ChainError, Emitter, ReportedEmissions, TxProofs},
+    ports::chain::{Chain, ChainError, Emitter, ReportedEmissions, TxProofs},
     store::{self, Scope, safe_payers::AwaitedExecution},
 };
 use alloy::primitives::{Address as EvmAddress, B256};
+use chrono::{DateTime, Utc};
 use std::collections::HashMap;
 
 /// Maximum number of executions that are searched on a network at once.
@@ -32,28 +33,43 @@ const PROVEN_AT_ONCE: usize = 10;
 /// Code of the failure in `payment.failed`.
 const FAILED: &str = "safe_execution_failed";
 
-/// Searches, up to the final block `final_to`, the executions that Safes owe on a network.
-pub async fn run(ctx: &Ctx, network: Network, final_to: u64) -> FlowResult<()> {
-    let awaited = store::safe_payers::awaited(ctx.db.reader(), network, SEARCHED_AT_ONCE).await?;
+/// Searches the executions that Safes owe on a chain, in the blocks that were settled as final.
+///
+/// A deadline has passed once the clock and a searched block say so. A fast clock alone, or nodes that do not respond,
+/// end no report.
+pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<()> {
+    let network = chain.network();
+    let reader = ctx.db.reader();
+    let awaited = store::safe_payers::awaited(reader, network, SEARCHED_AT_ONCE).await?;
     let Some(proofs) = ctx.partners.chains.proofs.get(&network).filter(|_| !awaited.is_empty()) else {
         return Ok(());
     };
-    let now = ctx.clock.earliest();
-    let (over, live): (Vec<_>, Vec<_>) = awaited
-        .into_iter()
-        .partition(|awaited| awaited.intent.deadline.is_none_or(|deadline| deadline < now));
-    for awaited in &over {
-        conclude(ctx, awaited, IntentState::DeadlinePassed, None).await?;
+    let Some(cursor) = store::cursors::load(reader, network).await? else {
+        return Ok(());
+    };
+    let final_to = cursor.finalized.number;
+    let (mut searched, mut complete) = (Vec::new(), Vec::new());
+    for awaited in awaited {
+        match emitter(&awaited, final_to) {
+            Some(emitter) => searched.push((awaited, emitter)),
+            None => complete.push(awaited),
+        }
     }
-    let searched: Vec<(AwaitedExecution, Emitter)> = live
-        .into_iter()
-        .filter_map(|awaited| emitter(&awaited, final_to).map(|emitter| (awaited, emitter)))
-        .collect();
+    end_passed(ctx, chain, complete, final_to).await?;
     let emitters: Vec<Emitter> = searched.iter().map(|(_, emitter)| *emitter).collect();
     if emitters.is_empty() {
         return Ok(());
     }
-    let reported = proofs.list_emissions(&emitters, &OUTCOME_TOPICS, final_to).await?;
+    let reported = match proofs.list_emissions(&emitters, &OUTCOME_TOPICS, final_to).await {
+        Ok(reported) => reported,
+        Err(error) => {
+            // Otherwise these executions would keep all others from being searched.
+            for (awaited, _) in &searched {
+                store::safe_payers::note_searched(ctx.db.writer(), awaited, None, ctx.clock.now()).await?;
+            }
+            return Err(error.into());
+        }
+    };
     let mut proofs = PassProofs {
         proofs: proofs.as_ref(),
         final_to,
@@ -61,6 +77,22 @@ pub async fn run(ctx: &Ctx, network: Network, final_to: u64) -> FlowResult<()> {
     };
     for ((awaited, emitter), reported) in searched.iter().zip(reported) {
         follow(ctx, &mut proofs, awaited, *emitter, &reported).await?;
+    }
+    Ok(())
+}
+
+/// Ends the reports whose deadline lies before the final block at `final_to`, up to which they were searched.
+async fn end_passed(ctx: &Ctx, chain: &dyn Chain, mut awaited: Vec<AwaitedExecution>, final_to: u64) -> FlowResult<()> {
+    let is_before =
+        |awaited: &AwaitedExecution, time: DateTime<Utc>| awaited.intent.deadline.is_none_or(|end| end < time);
+    let now = ctx.clock.earliest();
+    awaited.retain(|awaited| is_before(awaited, now));
+    if awaited.is_empty() {
+        return Ok(());
+    }
+    let reached = chain.agreed(final_to).await?.time;
+    for awaited in awaited.iter().filter(|awaited| is_before(awaited, reached)) {
+        conclude(ctx, awaited, IntentState::DeadlinePassed, None).await?;
     }
     Ok(())
 }
@@ -193,13 +225,12 @@ async fn conclude(
     };
     store::secure_payments::set_intent(&tx, &payment, &ended).await?;
     crate::fail_at("end_safe_lock", "ended");
-    if payment
-        .lock
-        .as_ref()
-        .is_some_and(|lock| lock.safe_tx_hash == known.hash)
-    {
+    // After a deadline, the Safe may still execute, so the lock stays as a warning.
+    let lock = payment.lock.as_ref().filter(|_| state != IntentState::DeadlinePassed);
+    if lock.is_some_and(|lock| lock.safe_tx_hash == known.hash) {
         let unlocked = SecurePayment {
             lock: None,
+            hinted_at: None,
             ..payment.clone()
         };
         store::secure_payments::set_lock(&tx, &unlocked).await?;

@@ -32,7 +32,7 @@
 use super::{
     confirm::{self, CATCHING_UP, ChainProgress},
     lead::{Leadership, Mandate},
-    lines, rewind, safe_outcomes,
+    lines, rewind,
 };
 use crate::{
     ctx::Ctx,
@@ -132,11 +132,6 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain, leadership: &Leadership) -> FlowR
         if let Some(reason) = cursor.halted_reason {
             return Ok(WatchResult::Halted(reason));
         }
-    }
-    // A report outlives the wait for its payment: its link may be paid, or older than a payment is expected.
-    if let Err(error) = safe_outcomes::run(ctx, network, cursor.finalized.number).await {
-        // A lock only keeps others from paying twice, so the step still succeeds.
-        tracing::warn!(%network, %error, "the executions of Safes could not be searched");
     }
     if is_awaited {
         let mut noted = cursor.clone();

@@ -47,6 +47,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, token: &str) -> FlowResult<
     }
     let released = SecurePayment {
         lock: None,
+        hinted_at: None,
         locks_released_at: Some(now),
         ..payment
     };

@@ -222,7 +222,7 @@ fn judge_safe_reports(stage: &Stage, reports: &[SafeReport], row: &mut Row) -> R
         let missing: Vec<&String> = wanted.iter().filter(|report| !stored.contains(report)).collect();
         format!("reports of Safes: stored are {surplus:?} instead of {missing:?}")
     });
-    let locked = stage.query("SELECT token FROM secure_payments WHERE lock_hash IS NOT NULL")?;
+    let locked = stage.query("SELECT token FROM secure_payments WHERE locked_until >= now()")?;
     let locked = locked.unwrap_or_default();
     row.check(locked.is_empty(), || format!("the links {locked:?} are still locked"));
     Ok(())
