@@ -151,6 +151,9 @@ pub async fn run(
             if !asks_for_lock {
                 return recorded(opened, known);
             }
+            if known.kind != sent.hash.kind() {
+                admit_another(reader, payment, sent, is_of_owner).await?;
+            }
         }
         None => admit_another(reader, payment, sent, is_of_owner).await?,
     }
@@ -172,15 +175,19 @@ pub async fn run(
     present.payable_at(now).map_err(Refusal::from)?;
     let known = store::secure_payments::find_intent(&tx, &present, network, &hash).await?;
     let mut intent = match &known {
-        // Anyone can report the hash of a Safe as a transaction before.
-        Some(known) if known.kind != sent.hash.kind() => PaymentIntent {
-            id: known.id.clone(),
-            created_at: known.created_at,
-            ..new_intent(ctx, sent, now)
-        },
         Some(known) => {
             check_known(known, sent, is_of_owner)?;
-            known.clone()
+            if known.kind == sent.hash.kind() {
+                known.clone()
+            } else {
+                // Anyone can report the hash of a Safe as a transaction before.
+                admit_another(&tx, &present, sent, is_of_owner).await?;
+                PaymentIntent {
+                    id: known.id.clone(),
+                    created_at: known.created_at,
+                    ..new_intent(ctx, sent, now)
+                }
+            }
         }
         None => {
             admit_another(&tx, &present, sent, is_of_owner).await?;
