@@ -98,7 +98,7 @@ fn expected(past: Past, when: ReturnCondition) -> [String; 8] {
             "200 due 5",
             "200",
             "202",
-            "200 pending, request_processing",
+            "200 pending",
             "200 pending, in flight",
             "201",
             "200 invalidated",

@@ -35,6 +35,9 @@ const HASH: &str = "0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e
 /// Maximum number of children on one network.
 const CHILDREN: usize = 150;
 
+/// Number of blocks until a payment is final in the tests of unconfirmed payments.
+const CONFIRMATIONS: u64 = 6;
+
 /// Gas limit of one transaction.
 const GAS_LIMIT: u64 = 16_777_216;
 
@@ -413,7 +416,6 @@ async fn a_child_paid_twice_is_overpaid_and_confirmed_once() {
 
 #[tokio::test]
 async fn an_unconfirmed_payment_blocks_its_child_until_it_is_final() {
-    const CONFIRMATIONS: u64 = 6;
     let app = TestApp::on_chain_with(CONFIRMATIONS).await;
     let (one, two) = (payout(&app, wallet(1), "2").await, payout(&app, wallet(2), "3").await);
     let parent = app.multicall(&[&one, &two]).await;
@@ -439,7 +441,8 @@ async fn an_unconfirmed_payment_blocks_its_child_until_it_is_final() {
 /// Links that cannot be children, each with its failure: reason, recovery, and the states of link and request.
 type BlockedLink = (ChildLink, (&'static str, &'static str), Option<[&'static str; 2]>);
 
-/// Creates a link for each reason. `spare` can be paid, and so can the first child of the later call.
+/// Creates a link for each reason. `spare` can be paid, and so can the first child of the later call. The payment of one
+/// of the links is on the chain and not final.
 async fn blocked_links(app: &TestApp, providers: &Providers, spare: &ChildLink) -> Vec<BlockedLink> {
     const LINKAGE: (&str, &str) = ("invalid_child_linkage", REMOVE);
     const NOT_SINGLE: (&str, &str) = ("not_single_payment", REMOVE);
@@ -471,6 +474,7 @@ async fn blocked_links(app: &TestApp, providers: &Providers, spare: &ChildLink) 
     };
     let paid = payout(app, wallet(4), "1").await;
     app.pay_link(&paid.token).await;
+    app.devnet().mine(CONFIRMATIONS).await.expect("mined");
     app.settle().await;
     let withdrawn = payout(app, wallet(5), "1").await;
     app.withdraw_link(&withdrawn.token).await.expect(200);
@@ -481,11 +485,11 @@ async fn blocked_links(app: &TestApp, providers: &Providers, spare: &ChildLink) 
         failed.request
     );
     app.change_rows(&statement).await;
-    let (reported, locked) = (payout(app, wallet(7), "1").await, payout(app, wallet(8), "1").await);
-    for (link, member) in [(&reported, "txHash"), (&locked, "safeTxHash")] {
-        let report = json!({ member: HASH, "chain": "SEPOLIA", "token": "FAU" });
-        app.report_payment(&link.token, &report).await.expect(200);
-    }
+    let (unconfirmed, locked) = (payout(app, wallet(7), "1").await, payout(app, wallet(8), "1").await);
+    app.pay_link(&unconfirmed.token).await;
+    app.follow().await;
+    let report = json!({ "safeTxHash": HASH, "chain": "SEPOLIA", "token": "FAU" });
+    app.report_payment(&locked.token, &report).await.expect(200);
     vec![
         (ChildLink::read(&by_client), LINKAGE, open),
         (unknown, ("not_found", REMOVE), None),
@@ -501,7 +505,7 @@ async fn blocked_links(app: &TestApp, providers: &Providers, spare: &ChildLink) 
         ),
         (withdrawn, NOT_PENDING, Some(["invalidated", "pending"])),
         (one, NOT_PENDING, Some(["invalidated", "pending"])),
-        (reported, PROCESSING, open),
+        (unconfirmed, PROCESSING, open),
         (locked, PROCESSING, open),
         (
             refused,
@@ -519,7 +523,7 @@ async fn blocked_links(app: &TestApp, providers: &Providers, spare: &ChildLink) 
 #[tokio::test]
 async fn one_refusal_lists_every_child_that_cannot_be_paid_in_order() {
     let providers = Providers::start().await;
-    let app = TestApp::on_chain_as(providers.settings(), 1).await;
+    let app = TestApp::on_chain_as(providers.settings(), CONFIRMATIONS).await;
     app.is_paid_in("FAU-sepolia").await;
     let (good, spare) = (payout(&app, wallet(10), "1").await, payout(&app, wallet(11), "1").await);
     let blocked = blocked_links(&app, &providers, &spare).await;
@@ -771,7 +775,8 @@ fn expected_reads(past: MulticallPast, is_over: bool) -> [&'static str; 5] {
     let (first, second) = ("200 due 2", "200 due 3");
     let no_first = "200 expired [secure_payment_expired -]";
     match (past, is_over) {
-        (Untouched, false) => {
+        // Anyone can report a payment, so a report blocks nothing.
+        (Untouched | ChildReported, false) => {
             let open = "200 pending, executable [- -]";
             [open, "200 due 2 3", open, first, second]
         }
@@ -809,11 +814,10 @@ fn expected_reads(past: MulticallPast, is_over: bool) -> [&'static str; 5] {
             let part = "200 partially_settled [secure_payment_expired secure_payment_not_pending]";
             [part, OVER, part, OVER, GONE]
         }
-        (ChildReported | ChildLocked, false) => {
+        (ChildLocked, false) => {
             let blocked = "200 pending [request_processing -]";
             let refused = "400 Multicall validation failed [0 request_processing]";
-            let first = if past == ChildLocked { LOCKED } else { first };
-            [blocked, refused, blocked, first, second]
+            [blocked, refused, blocked, LOCKED, second]
         }
         (ParentLocked, false) => [LOCKED, LOCKED, "200 pending [- -]", first, second],
     }
@@ -1137,9 +1141,12 @@ async fn a_repeated_idempotency_key_returns_the_stored_multicall() {
 #[tokio::test]
 async fn a_hidden_multicall_shows_no_payments_before_a_wallet_is_given() {
     let app = TestApp::on_chain().await;
-    let mut hidden = payout_of(OTHER, "2");
-    hidden["accessPolicy"] = json!({ "hideUntilApproved": true });
-    let (one, two) = (app.child_link(&hidden).await, payout(&app, wallet(2), "3").await);
+    let hidden = async |amount: &str| {
+        let mut body = payout_of(OTHER, amount);
+        body["accessPolicy"] = json!({ "hideUntilApproved": true });
+        app.child_link(&body).await
+    };
+    let (one, two) = (hidden("2").await, hidden("3").await);
     let parent = app.multicall(&[&one, &two]).await;
     let masked = app.open_link(&parent, "").send().await.expect(200);
     for child in masked["children"].as_array().expect("children") {
@@ -1161,6 +1168,24 @@ async fn a_hidden_multicall_shows_no_payments_before_a_wallet_is_given() {
         (&shown["children"][0]["amount"], &shown["children"][1]["amount"]),
         (&json!("2"), &json!("3"))
     );
+    let on_chain = app.open_link(&parent, &format!("?wallet={payer}&chain=SEPOLIA&token=FAU"));
+    on_chain.send().await.expect(200);
+    for (source, field) in [("chain=BASE&token=FAU", "chain"), ("chain=SEPOLIA&token=USDC", "token")] {
+        // Without a wallet, the network and the token stay hidden.
+        let masked = app.open_link(&parent, &format!("?{source}")).send().await.expect(200);
+        assert_eq!(masked["children"][0]["amount"], Value::Null, "{source}");
+        for path in ["", "/pay"] {
+            let refused = app
+                .open_link(&parent, &format!("{path}?wallet={payer}&{source}"))
+                .send()
+                .await;
+            assert_eq!(
+                (refused.status, refused.wrong_fields()),
+                (400, vec![field.to_owned()]),
+                "{path} {source}"
+            );
+        }
+    }
     // A visitor without a wallet does not learn which children are blocked either.
     app.withdraw_link(&two.token).await.expect(200);
     let refused = app.calldata_of(&parent, None).await;
@@ -1169,6 +1194,33 @@ async fn a_hidden_multicall_shows_no_payments_before_a_wallet_is_given() {
     let reason = ("secure_payment_not_pending", REMOVE);
     let expected = [failure(&app, 1, &two, reason, Some(["invalidated", "pending"])).await];
     assert_envelope(&app.calldata_of(&parent, Some(&payer)).await, &expected, None);
+}
+
+#[tokio::test]
+async fn links_that_hide_different_things_cannot_share_a_multicall() {
+    let app = TestApp::start().await;
+    let with_policy = async |policy: Value| {
+        let mut body = payout_of(OTHER, "2");
+        body["accessPolicy"] = policy;
+        app.child_link(&body).await
+    };
+    let open = payout(&app, wallet(1), "3").await;
+    let until_approved = with_policy(json!({ "hideUntilApproved": true })).await;
+    let payee = with_policy(json!({ "hidePayeeAddress": true })).await;
+    let links = [&open, &until_approved, &payee];
+    for first in links {
+        let others = links.into_iter().filter(|other| other.token != first.token);
+        let named: Vec<&ChildLink> = [first].into_iter().chain(others).collect();
+        let mut expected = Vec::new();
+        for (position, other) in named.iter().enumerate().skip(1) {
+            let linkage = ("invalid_child_linkage", REMOVE);
+            expected.push(failure(&app, position, other, linkage, Some(["pending", "pending"])).await);
+        }
+        let refused = app.post_multicall(&multicall_of(&named)).await;
+        assert_envelope(&refused, &expected, None);
+    }
+    let like = with_policy(json!({ "hidePayeeAddress": true })).await;
+    app.multicall(&[&payee, &like]).await;
 }
 
 /// The report of a user operation; `members` replace members of a valid body, and null counts as absent.

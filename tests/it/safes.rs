@@ -436,6 +436,38 @@ async fn a_failed_execution_frees_the_link_and_only_its_payment_is_reported() {
 }
 
 #[tokio::test]
+async fn the_execution_of_a_safe_that_is_named_later_ends_the_lock() {
+    let (app, receiver) = service().await;
+    for contracts in &app.safe_contracts().await {
+        let version = contracts.version.text();
+        let link = Link::new(&app).await;
+        let safe = TestSafe::funded(&app, contracts).await;
+        let steps = link_transactions(&app.safe_calldata(&link.token, safe.address).await.expect(200));
+        let failing = with_safe_gas(safe.several(&steps[1..], 0));
+        let hash = safe.hash(&failing);
+        let report = async || app.stored_report(&link.token, &hash).await.expect("a report");
+        let unnamed = safe_report(hash, None);
+        app.report_as_owner(&link.token, &unnamed).await.expect(200);
+        assert_eq!(report().await.state, IntentState::Reported, "{version}");
+        let named = safe_report(hash, Some(safe.address));
+        let named = app.report_as_owner(&link.token, &named).await.expect(200);
+        assert_eq!(named["payerAddress"], safe.address.to_string(), "{version}");
+        assert_eq!(report().await.state, IntentState::AwaitingExecution, "{version}");
+        let receipt = safe.execute(&failing).await;
+        assert_eq!(link.statuses(&app).await, [423, 423], "{version}");
+        app.settle().await;
+        let ended = report().await;
+        assert_eq!(
+            (ended.state, ended.executed_by),
+            (IntentState::Failed, Some(receipt.tx_hash)),
+            "{version}"
+        );
+        assert_eq!(link.statuses(&app).await, [200, 200], "{version}");
+        assert_eq!(link.kinds(&receiver).await, ["payment.failed"], "{version}");
+    }
+}
+
+#[tokio::test]
 async fn without_an_execution_a_lock_ends_at_its_deadline_in_silence() {
     let (app, receiver) = service().await;
     for contracts in &app.safe_contracts().await {
@@ -546,6 +578,15 @@ async fn released_by_its_owner(app: &TestApp, receiver: &Receiver, contracts: &S
     assert_eq!(link.statuses(app).await, [423, 423], "{version}");
     app.release_link(&link.token).await.expect(200);
     assert_eq!(link.statuses(app).await, [200, 200], "{version}");
+    let by_owner = app.report_as_owner(&link.token, &same).await.expect(200);
+    assert_eq!(by_owner["safePaymentDeadline"], deadline, "{version}");
+    assert_eq!(
+        link.statuses(app).await,
+        [423, 423],
+        "{version}: the released hash again"
+    );
+    assert_eq!(locked.report().await.state, IntentState::AwaitingExecution, "{version}");
+    app.release_link(&link.token).await.expect(200);
     app.settle().await;
     assert_eq!(link.events(receiver).await, Vec::<Value>::new(), "{version}");
 
