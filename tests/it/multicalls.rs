@@ -351,6 +351,9 @@ async fn a_child_paid_elsewhere_blocks_its_multicall_but_not_the_others() {
         let refused = app.calldata_of(&parent, wallet).await;
         assert_envelope(&refused, std::slice::from_ref(&expected), None);
     }
+    let lock = json!({ "safeTxHash": HASH, "chain": "SEPOLIA", "token": "FAU" });
+    let refused = app.report_payment(&parent, &lock).await;
+    assert_envelope(&refused, &[expected], None);
     for child in [&children[0], &children[2]] {
         app.pay_link(&child.token).await;
     }
@@ -362,6 +365,36 @@ async fn a_child_paid_elsewhere_blocks_its_multicall_but_not_the_others() {
     app.open_link(&parent, "").send().await.expect(409);
     let found = app.read_multicall(&app.owner().await, &parent).await.expect(200);
     assert_eq!(found["status"], "completed");
+}
+
+#[tokio::test]
+async fn a_locked_multicall_shows_which_children_are_paid() {
+    let app = TestApp::on_chain().await;
+    let (one, two) = (payout(&app, wallet(1), "2").await, payout(&app, wallet(2), "3").await);
+    let parent = app.multicall(&[&one, &two]).await;
+    let lock = json!({ "safeTxHash": HASH, "chain": "SEPOLIA", "token": "FAU" });
+    app.report_payment(&parent, &lock).await.expect(200);
+    app.pay_link(&one.token).await;
+    app.settle().await;
+    let hash = app.payments_of(&one.request).await[0]["txHash"].clone();
+    assert!(hash.is_string(), "{hash}");
+    for call in [
+        app.open_link(&parent, "").send().await,
+        app.calldata_of(&parent, None).await,
+    ] {
+        let locked = call.expect(423);
+        let shown = locked["requestStatuses"].as_array().expect("requests").iter();
+        let shown: Vec<_> = shown
+            .map(|request| (&request["requestId"], &request["hasBeenPaid"], &request["txHash"]))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                (&json!(one.request), &json!(true), &hash),
+                (&json!(two.request), &json!(false), &Value::Null)
+            ]
+        );
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Stores a payment that a payer reports as sent, or that the owners of a Safe are about to sign. The report settles
 //! nothing. A report of a Safe locks the link.
 
-use super::{access, open, open::LinkVisit, opened::OpenedLink, pay};
+use super::{access, multicall, open, open::LinkVisit, opened::OpenedLink, pay};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -14,6 +14,7 @@ use crate::{
             SecurePayment,
             access::LinkPayer,
             intent::{INTENTS_MAX, IntentKind, IntentState, PaymentIntent, Source, TransactionIndex},
+            multicall::check_children,
             safe_lock::AskedLock,
         },
     },
@@ -23,7 +24,7 @@ use crate::{
 use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
 
-/// Seconds that a caller waits after reporting too many payments.
+/// Seconds that a caller waits after reporting a Safe while too many executions are searched.
 const RETRY_AFTER_S: u32 = 600;
 
 /// Maximum number of executions that are searched for a platform on a network at once.
@@ -66,7 +67,7 @@ pub enum ReportedHash {
     UserOperation {
         /// The hash.
         hash: B256,
-        /// Which call pays which part of a multicall.
+        /// Which call pays which child of a multicall.
         indices: Vec<TransactionIndex>,
     },
 }
@@ -104,7 +105,8 @@ pub struct RecordedIntent {
 /// Errors:
 /// - 403: the payment can no longer be paid, the payer may not pay it, or the caller may not lock it.
 /// - 409: it is paid, or another transaction of a Safe locks it.
-/// - 400: there is no route from this chain, or no payer is given although the link or the lock needs one.
+/// - 400: there is no route from this chain, no payer is given although the link or the lock needs one, or a multicall
+///   that a Safe is to lock cannot pay one of its links.
 /// - 429: too many payments were reported.
 ///
 /// Source: interface §4.7; rules P.3.7.
@@ -136,7 +138,7 @@ pub async fn run(
     // This message does not say whether the network or the token is wrong. Different messages would reveal both to a
     // caller that tries values on a link that hides them.
     open::check_source_unseen(ctx, opened, &look)?;
-    check_parts(payment, sent)?;
+    check_children_of(payment, sent)?;
     let now = ctx.clock.now();
     // Anyone with the token can repeat this call, so a call that would change nothing takes no lock.
     let reader = ctx.db.reader();
@@ -156,6 +158,9 @@ pub async fn run(
             }
         }
         None => admit_another(reader, payment, sent, is_of_owner).await?,
+    }
+    if asks_for_lock && payment.is_multicall() {
+        check_children(multicall::of(ctx, opened).await?.failures(opened))?;
     }
     if asks_for_lock && !is_of_owner {
         require_means(ctx, opened, sent, caller).await?;
@@ -273,8 +278,8 @@ fn new_intent(ctx: &Ctx, sent: &ReportedPayment, now: DateTime<Utc>) -> PaymentI
     }
 }
 
-/// Errors: the report names a part that the link does not have, or the link has no parts (400).
-fn check_parts(payment: &SecurePayment, sent: &ReportedPayment) -> Result<(), Refusal> {
+/// Errors: the report names a child that the link does not have, or the link has no children (400).
+fn check_children_of(payment: &SecurePayment, sent: &ReportedPayment) -> Result<(), Refusal> {
     let ReportedHash::UserOperation { indices, .. } = &sent.hash else {
         return Ok(());
     };
@@ -282,12 +287,12 @@ fn check_parts(payment: &SecurePayment, sent: &ReportedPayment) -> Result<(), Re
         let sentence = "must be absent: this link pays no other links; report txHash or safeTxHash";
         return Err(Refusal::field("userOpHash", sentence));
     }
-    let parts = payment.items.len();
-    let is_wrong = |index: &TransactionIndex| usize::try_from(index.child_position).is_ok_and(|place| place >= parts);
+    let count = payment.items.len();
+    let is_wrong = |index: &TransactionIndex| usize::try_from(index.child_position).is_ok_and(|place| place >= count);
     match indices.iter().position(is_wrong) {
         Some(place) => Err(Refusal::field(
             format!("transactionIndices[{place}].childPosition"),
-            format!("must be less than {parts}, the number of links that this one pays"),
+            format!("must be less than {count}, the number of links that this one pays"),
         )),
         None => Ok(()),
     }
@@ -369,7 +374,7 @@ async fn admit_another(
         return Ok(());
     }
     let sentence = format!("{limit} payments of this kind were already reported for this secure payment");
-    Err(Refusal::new(RefusalKind::TooMany, sentence).after(RETRY_AFTER_S).into())
+    Err(Refusal::new(RefusalKind::TooMany, sentence).into())
 }
 
 fn recorded(opened: &OpenedLink, intent: PaymentIntent) -> FlowResult<RecordedIntent> {

@@ -140,13 +140,18 @@ pub(super) fn completed(opened: &OpenedLink) -> LinkProgress {
 /// The status of the requests of a link that a Safe is about to pay. Fields that are hidden until a payer is approved
 /// stay hidden.
 pub(super) fn locked(opened: &OpenedLink, lock: &SafeLock) -> LinkProgress {
-    let requests = open_requests(opened).map(|request| RequestPaid {
-        request_id: RequestIdText::written(&request.id),
-        has_been_paid: false,
-        tx_hash: OrNull(None),
-        safe_tx_hash: Some(TxHash::written(lock.safe_tx_hash)),
-        chain_id: Some(opened.payment.network.chain_id()),
-        safe_payment_deadline: Some(lock.until.timestamp()),
+    let requests = open_requests(opened).map(|request| {
+        // One of several requests may be paid already.
+        let is_paid = request.ledger.has_been_paid();
+        let tx_hash = request.ledger.tx_hash.filter(|_| is_paid);
+        RequestPaid {
+            request_id: RequestIdText::written(&request.id),
+            has_been_paid: is_paid,
+            tx_hash: OrNull(tx_hash.map(TxHash::written)),
+            safe_tx_hash: Some(TxHash::written(lock.safe_tx_hash)),
+            chain_id: Some(opened.payment.network.chain_id()),
+            safe_payment_deadline: Some(lock.until.timestamp()),
+        }
     });
     LinkProgress {
         status: SecurePaymentStatus::Pending.wire(),
