@@ -41,7 +41,7 @@ pub struct Model {
     pub searched_at: Option<DateTimeUtc>,
     /// Hash of the transaction in which the Safe executed, 64 hexadecimal digits; none before.
     pub executed_by: Option<String>,
-    /// Which call of a user operation pays which part of a multicall: a JSON array; none without a user operation.
+    /// Which call of a user operation pays which child of a multicall: a JSON array; none without a user operation.
     #[sea_orm(column_type = "JsonBinary", nullable)]
     pub transaction_indices: Option<Json>,
 }

@@ -32,7 +32,8 @@ pub struct PaymentFailedBody {
     /// Reference of the payment.
     #[schemars(length(max = 18), regex(pattern = pattern::REFERENCE), extend("examples" = [sample::REFERENCE]))]
     pub payment_reference: String,
-    /// Reason as a code, for example insufficient_funds, failed or bounced. Further codes may follow.
+    /// Reason as a code, for example insufficient_funds, failed, bounced or safe_execution_failed. Further codes may
+    /// follow.
     #[schemars(length(max = 64), extend("examples" = ["insufficient_funds"]))]
     pub sub_status: String,
     /// Part of the service that tried to execute the payment.

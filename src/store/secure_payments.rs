@@ -921,7 +921,7 @@ pub(super) fn intent(row: secure_payment_intents::Model) -> Result<PaymentIntent
     })
 }
 
-/// Position of a part of a multicall, and index of the call that pays it.
+/// Position of a child of a multicall, and index of the call that pays it.
 #[derive(Serialize, Deserialize)]
 struct StoredIndex(u32, u32);
 

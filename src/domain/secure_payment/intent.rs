@@ -11,7 +11,8 @@ use crate::domain::{
 use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
 
-/// Maximum number of transactions reported for one secure payment. Anyone with its token can report them.
+/// Maximum number of reports of one kind for a secure payment. Anyone with its token can report payments, so its owner
+/// may report twice as many.
 pub const INTENTS_MAX: u64 = 20;
 
 /// Chain and token with which a payer wants to pay.
@@ -29,13 +30,12 @@ impl SecurePayment {
     pub fn check_source(&self, source: &Source, symbols: &[&str]) -> Result<(), Refusal> {
         let mut checks = Checks::new();
         if source.network != self.network {
-            let own = self.network.chain_name();
-            let own = own.map_or_else(String::new, |own| format!(", or {own}"));
-            let sentence = format!("must be absent{own}: no crosschain route is configured on this service");
+            let own = self.network.chain_name().unwrap_or("the chain of this payment");
+            let sentence = format!("must be {own}: no crosschain route is configured on this service");
             checks.fail("chain", sentence);
         } else if !symbols.iter().any(|symbol| symbol.eq_ignore_ascii_case(&source.token)) {
             let sentence = format!(
-                "must be absent, or {}: no other token can pay this secure payment",
+                "must be {}: no other token can pay this secure payment",
                 symbols.join(" or ")
             );
             checks.fail("token", sentence);
@@ -106,10 +106,10 @@ impl IntentState {
     }
 }
 
-/// Which call of a user operation pays which part of a multicall.
+/// Which call of a user operation pays which child of a multicall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransactionIndex {
-    /// Position of the part.
+    /// Position of the child.
     pub child_position: u32,
     /// Index of the call.
     pub transaction_index: u32,

@@ -126,7 +126,7 @@ pub struct SecurePayment {
     pub attempts: WalletAttempts,
     /// The last lock by a Safe that was about to pay.
     pub lock: Option<SafeLock>,
-    /// When the owner last ended a lock.
+    /// When the owner released the link. From then on, only secret credentials lock it.
     pub locks_released_at: Option<DateTime<Utc>>,
     /// Time of creation.
     pub created_at: DateTime<Utc>,

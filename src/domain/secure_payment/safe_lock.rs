@@ -6,7 +6,7 @@ use crate::domain::{address::Address, refusal::Refusal};
 use alloy::primitives::B256;
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
-/// Longest lock of a link by one Safe, counted from its first lock, and the default of a secret credential.
+/// Longest lock with a public credential, counted from the first lock of the Safe, and the default with a secret one.
 const LOCK_MAX: TimeDelta = TimeDelta::hours(24);
 
 /// How long a report with a public credential locks a link.
@@ -43,10 +43,11 @@ impl SecurePayment {
     /// The lock for a Safe.
     ///
     /// A secret credential locks until the asked deadline, by default for a day, and at most until the link expires. A
-    /// public credential locks for an hour from now or less. Each Safe locks a link for at most a day in total.
+    /// public credential locks for an hour from now or less, for at most a day in total for each Safe; it neither
+    /// shortens a lock nor changes its Safe.
     ///
-    /// Errors: another transaction or, for a public credential, another Safe locks the link (409); the deadline is in the past (400); the owner released a lock, or
-    /// the Safe has used up its day (403).
+    /// Errors: another transaction or, for a public credential, another Safe locks the link (409); the deadline is in
+    /// the past (400); the owner released a lock, or the Safe has used up its day (403).
     pub fn lock_for(&self, asked: &AskedLock, now: DateTime<Utc>) -> Result<SafeLock, Refusal> {
         let live = self.locked_at(now);
         let is_other = |lock: &SafeLock| {

@@ -124,7 +124,8 @@ pub async fn run(
 /// A link with its request, and whether the chain shows an unconfirmed payment of it.
 type Child = (SecurePayment, Request, bool);
 
-/// The links with their requests. A link with several requests has the first one.
+/// Reads the first request of each link, and whether the chain shows an unconfirmed payment of it. A link with several
+/// requests is refused later.
 async fn gather(
     ctx: &Ctx,
     tx: &Tx,

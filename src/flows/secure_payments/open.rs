@@ -20,7 +20,7 @@ use crate::{
 const OTHER_NETWORK: &str = "must be an address of the network of this payment";
 
 /// Message for another chain or token while both are hidden. It does not say which of the two differs.
-const OTHER_SOURCE: &str = "must be absent or match this payment, which accepts no other chain or token";
+const OTHER_SOURCE: &str = "must match this payment, which accepts no other chain or token";
 
 /// Who opens the link, and from where they would pay; every value is valid on its own.
 #[derive(Debug, Clone, Default)]

@@ -43,7 +43,7 @@ pub async fn run(
 ) -> FlowResult<Handout> {
     opened.payable().map_err(Refusal::from)?;
     opened.unlocked()?;
-    // A payer who may not see the link does not learn which of its parts are blocked.
+    // A payer who may not see the link does not learn which of its children are blocked.
     admit(ctx, opened, look).await?;
     if opened.payment.is_multicall() {
         let multicall = multicall::of(ctx, opened).await?;

@@ -351,7 +351,7 @@ pub enum MulticallType {
 
 /// A link that a multicall pays.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase")]
+#[oai(rename_all = "camelCase", example)]
 pub struct MulticallChildView {
     /// Token of the link
     pub secure_payment_token: UlidText,
@@ -380,6 +380,36 @@ pub struct MulticallChildView {
     pub payee: OrNull<PayeeText>,
     /// Reference of the merchant; null while the link is hidden
     pub reference: OrNull<MerchantReference>,
+}
+
+impl Example for MulticallChildView {
+    fn example() -> Self {
+        let (token, request_id) = (UlidText::example(), RequestIdText::example());
+        Self {
+            secure_payment_token: token.clone(),
+            request_id: request_id.clone(),
+            position: 0,
+            executable: true,
+            block_reason: OrNull(None),
+            message_key: OrNull(None),
+            context: MulticallChildContext {
+                request_id,
+                secure_payment_token: token,
+                position: 0,
+                has_been_paid: false,
+                secure_payment_status: Some(SecurePaymentStatus::Pending),
+                request_status: Some("pending".to_owned()),
+                expires_at: "2030-01-07T12:00:00Z".parse().ok().map(Instant),
+                network: Some(NetworkText::written(Network::Sepolia)),
+                currency: Some(CurrencyIdText::written("FAU-sepolia")),
+            },
+            recovery_action: OrNull(None),
+            fee_plan: OrNull(None),
+            amount: OrNull(Some("100".to_owned())),
+            payee: OrNull(Some(PayeeText::example())),
+            reference: OrNull(Some(MerchantReference::example())),
+        }
+    }
 }
 
 /// Context of a link that a multicall pays.
@@ -416,7 +446,7 @@ pub struct CurrencyTotalView {
     pub network: NetworkText,
     /// Id of the currency
     pub currency: CurrencyIdText,
-    /// Sum of the amounts, human units. Example: `250`
+    /// Sum of the amounts, human units. Example: `100`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub total_amount: String,
 }
@@ -425,7 +455,7 @@ pub struct CurrencyTotalView {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct MulticallTotals {
-    /// Number of links. Example: `2`
+    /// Number of links. Example: `1`
     #[oai(validator(minimum(value = "0"), maximum(value = "1000")))]
     pub child_count: u32,
     /// Number of links that the multicall cannot pay now. Example: `0`
@@ -506,7 +536,7 @@ pub enum StaleReason {
     SecurePaymentNotPending,
     /// It is paid
     AlreadyPaid,
-    /// A payment is in flight
+    /// The chain shows an unconfirmed payment, or a Safe is about to pay
     RequestProcessing,
     /// Its request cannot be paid
     NotPayableChild,
@@ -514,7 +544,7 @@ pub enum StaleReason {
 
 /// A link of a created multicall.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct MulticallItem {
     /// Token of the link
     pub secure_payment_token: UlidText,
@@ -528,6 +558,18 @@ pub struct MulticallItem {
     pub eligibility: ChildEligibility,
     /// Why the multicall cannot pay the link; absent if it can
     pub stale_reason: Option<StaleReason>,
+}
+
+impl Example for MulticallItem {
+    fn example() -> Self {
+        Self {
+            secure_payment_token: UlidText::example(),
+            request_id: RequestIdText::example(),
+            position: 0,
+            eligibility: ChildEligibility::Eligible,
+            stale_reason: None,
+        }
+    }
 }
 
 /// A created multicall.
@@ -1168,9 +1210,9 @@ pub struct OwnSecurePayment {
     pub client_id: OrNull<String>,
     /// Branding of the page
     pub branding: BrandingSummary,
-    /// Whether the secure payment could be combined with other payouts. Example: `false`
+    /// Whether a multicall can pay it now. Example: `false`
     pub child_executable: bool,
-    /// Why the secure payment cannot be combined
+    /// Why a multicall cannot pay it now; null if it can
     pub block_reason: OrNull<BlockReason>,
     /// Wallets that may pay; empty if any wallet may pay. Added by this service
     #[oai(validator(max_items = 1000))]

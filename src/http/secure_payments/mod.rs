@@ -282,7 +282,7 @@ impl SecurePayments {
     /// Returns what a payer sees before paying. The token is the only credential. With `wallet`, the response says
     /// whether that wallet may pay and what it holds on each chain. If the creator requires it, amounts and parties
     /// stay hidden until the wallet is approved. A paid link returns 409, and a link that a Safe is about to pay returns
-    /// 423, both with `status` and `requestStatuses`.
+    /// 423, both with `status` and `requestStatuses`, which is empty if the link hides its content.
     ///
     /// When: a payer opens a link
     /// Needs: the token of the link; `wallet` once a wallet is connected
@@ -346,7 +346,8 @@ impl SecurePayments {
     ///
     /// With `isSafe=true`, the approvals are always included, because the owners of the Safe sign all transactions
     /// together. Report the hash that they sign with `POST /v2/secure-payments/{token}/intent`: the link is then locked
-    /// until `safePaymentDeadline`, so that no other payer pays it meanwhile.
+    /// until `safePaymentDeadline`, so that no other payer pays it meanwhile. `requestStatuses` of a 423
+    /// is empty if the link hides its content.
     ///
     /// When: the payer is about to pay a link
     /// Needs: the token of the link; `wallet`, if approvals that the wallet does not need should be left out
@@ -410,14 +411,17 @@ impl SecurePayments {
     /// `safeTxHash` locks the link: until the deadline, opening it and getting its calldata return 423. With a secret
     /// credential of the creator, the lock ends at `safePaymentDeadline`, by default after 24 hours. With a client ID
     /// that has domains, `payerAddress` is required and must be a Safe that got the calldata and holds the amount; the
-    /// lock ends after at most one hour, and a repeated report extends it, for 24 hours in total. The lock also ends when
-    /// the Safe has executed the transaction, and when the creator releases it. A payment is credited during a lock too.
+    /// lock ends after at most one hour, and a repeated report extends it, for 24 hours in total. Such a report never
+    /// shortens a lock. A second hash, and the same hash for another Safe, are a 409. A multicall with a blocked link
+    /// cannot be locked (400). The lock also ends when the Safe has executed the transaction, and when the creator
+    /// releases it. A payment is credited during a lock too.
     ///
     /// When: the wallet has sent the payment, or the owners of a Safe are about to sign it
     /// Needs: the hash
     /// Next: poll `GET /v2/secure-payments/{token}` until it returns 409 with `completed`
     /// Events: `payment.confirmed` once the payment is final; `payment.failed` if the Safe executes the transaction and its calls fail
     /// 200: The payment is recorded
+    /// 400 failures: Multicall validation failed
     /// 403: Wallet is not allowed to pay this secure payment
     /// 404: Secure payment not found
     /// 409 requestStatuses: Secure payment has already been completed
@@ -577,16 +581,18 @@ fn look(
     }
     let is_safe = is_safe.take(&mut checks) == Some(SafeFlag::True);
     if is_safe {
-        for (name, is_given) in [
-            ("eoaWallet", eoa.is_given()),
-            ("chain", chain.is_given()),
-            ("token", symbol.is_given()),
+        let own_route = "must be absent with isSafe: a Safe pays on the network and in the token of the link";
+        for (name, is_given, sentence) in [
+            (
+                "eoaWallet",
+                eoa.is_given(),
+                "must be absent with isSafe: an owner does not prove who controls a Safe",
+            ),
+            ("chain", chain.is_given(), own_route),
+            ("token", symbol.is_given(), own_route),
         ] {
             if is_given {
-                checks.fail(
-                    name,
-                    "must be absent with isSafe: a Safe pays on the network and in the token of the link",
-                );
+                checks.fail(name, sentence);
             }
         }
         if !wallet.is_given() {
