@@ -376,7 +376,7 @@ async fn a_locked_multicall_shows_which_children_are_paid() {
     app.report_payment(&parent, &lock).await.expect(200);
     app.pay_link(&one.token).await;
     app.settle().await;
-    let hash = app.payments_of(&one.request).await[0]["txHash"].clone();
+    let hash = app.read_request(&one.request).await["txHash"].clone();
     assert!(hash.is_string(), "{hash}");
     for call in [
         app.open_link(&parent, "").send().await,
