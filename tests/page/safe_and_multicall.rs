@@ -7,6 +7,9 @@ use crate::{
 use alloy::primitives::U256;
 use serde_json::{Value, json};
 
+/// The method that prompts the wallet for a transaction.
+const SEND: &str = "eth_sendTransaction";
+
 /// Counts the buttons that pay.
 const BUTTONS: &str = "return document.querySelectorAll('#action .button').length;";
 
@@ -188,9 +191,23 @@ pub async fn multicall_blocked(stage: &mut Stage) -> Told {
         (6, "FAU-sepolia", "6"),
     ];
     let (tokens, token) = multicall(stage, &parts).await;
+    stage.wallet.silent = Some(SEND);
+    stage.connect(&token, "options").await?;
+    stage.press("Pay 3 recipients").await?;
+    while stage.wallet.count(SEND) == 0 {
+        stage.turn().await;
+    }
     let paid = tokens[1].clone();
     stage.settle(&paid).await;
     stage.until_paid(std::slice::from_ref(&paid)).await?;
+    // The prompt of the wallet is still open.
+    stage
+        .until_true("document.body.innerText.includes('Reject the request in your wallet')")
+        .await?;
+    stage
+        .js("for (const { reject } of wallet.waiting.values()) reject({ code: 4001 });")
+        .await;
+    stage.until("blocked-items").await?;
     let told = state(stage, &token).await;
     let states = [0_usize, 1, 2].map(|item| told["details"]["items"][item]["state"].clone());
     let is_told = states == ["ready", "paid", "ready"] && told["details"]["blocked"] == 1;

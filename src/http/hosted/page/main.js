@@ -179,6 +179,9 @@ function isStopped() {
   return status === 'pending' && Boolean(locked || details?.blocked);
 }
 
+/** Whether a payment that a wallet approves now may pay a recipient twice, or pay a link that has ended. */
+const isStale = () => state.current().status !== 'pending' || isStopped();
+
 /** Shows why no wallet can pay the link now, and what to do; returns false if a wallet can. The page keeps polling. */
 function stopped() {
   if (!isStopped()) return false;
@@ -188,7 +191,7 @@ function stopped() {
   if (!locked && details.items.length < details.count) {
     // With many recipients, scripts fetch their states. The document already shows some of them.
     byId('action').dataset.screen = screen;
-    state.refresh().then(() => busy || stopped(), () => null);
+    state.poll(account).then(() => busy || stopped(), () => null);
     return true;
   }
   const now = JSON.stringify([locked, blocked]);
@@ -420,6 +423,7 @@ async function request(kind, { one, from, mine }, run, { left, isGood = sign.isH
     await forgo(asked);
     mine();
     if (state.current().isPaid) throw new Trouble('done');
+    if (isStale()) throw new Trouble('stopped');
     // If an earlier attempt was sent meanwhile, the page reports that instead of the refusal.
     throw refusal.kind !== 'notBundled' && (await isRecalled(one)) ? new Trouble('unknown') : refusal;
   }
@@ -430,16 +434,17 @@ async function request(kind, { one, from, mine }, run, { left, isGood = sign.isH
   return kept;
 }
 
-/** The response of the wallet. If another payment completes the link meanwhile, the page tells the payer to reject. */
+/** The response of the wallet. If the link is paid or can no longer be paid, the page tells the payer to reject. */
 async function untilAnswered(run, kind, mine) {
   let isOpen = true;
   const look = async () => {
-    for (let link = null; !link?.isPaid; mine()) {
+    for (let link = null; !link?.isPaid && !(link && isStale()); mine()) {
       await pause(LOOK_AGAIN_MS);
       if (!isOpen) return;
-      link = await state.refresh().catch(() => null);
+      link = await state.poll(account).catch(() => null);
     }
-    if (isOpen) stage(kind, t('sayNo'), t('sayNoMore'));
+    const text = state.current().isPaid ? 'sayNo' : 'sayStop';
+    if (isOpen) stage(kind, t(text), t(`${text}More`));
   };
   // A tab that lost its lock stops polling.
   look().catch(() => null);
@@ -696,8 +701,7 @@ async function followUnknown(asked) {
   for (let ms = 300; ; ms = Math.min(ms + 150, 3000)) {
     const next = await Promise.race([chosen, pause(ms)]);
     if (next) return next;
-    // A hidden link reveals its network only to a wallet.
-    const link = await state.refresh(state.current().network ? null : account).catch(() => null);
+    const link = await state.poll(account).catch(() => null);
     if (link?.isPaid) return ended(link.status === 'completed' ? 'completed' : 'partly', asked);
     // Another tab or a late wallet response has brought news.
     const known = state.remembered();
@@ -825,7 +829,7 @@ const QUIET = /^(connect$|options|partial|othertab|inflight|error|blocked|locked
 setInterval(async () => {
   if (document.hidden || busy || !QUIET.test(shown())) return;
   const before = JSON.stringify(state.current().details);
-  const link = await state.refresh().catch(() => null);
+  const link = await state.poll(account).catch(() => null);
   if (!link || busy || !QUIET.test(shown())) return;
   if (link.status !== 'pending') return decide();
   if (stopped()) return;

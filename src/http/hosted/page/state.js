@@ -44,13 +44,18 @@ async function call(name, options) {
 export async function refresh(wallet) {
   const fresh = await call(wallet ? `state?wallet=${encodeURIComponent(wallet)}` : 'state');
   const before = link;
-  // A response without a wallet may hide what an approved wallet has seen.
-  const { details, network, redirect } = fresh.details || wallet ? fresh : before;
+  // Without a wallet, and while no wallet can pay, a response may hide what an approved wallet has seen.
+  const { details, network, redirect } = fresh.details || fresh.wallet ? fresh : before;
   link = { ...fresh, details, network, redirect, wallet: wallet ? fresh.wallet : before.wallet };
   ahead = Date.parse(link.serverTime) - Date.now();
   for (const changed of listeners) changed(before, link);
   return link;
 }
+
+const isHidden = !boot.link.details;
+
+/** Fetches the state again. A hidden link shows its details only to an approved wallet. */
+export const poll = (wallet) => refresh(isHidden ? wallet : null);
 
 /** Transactions that pay the amount due now. Never cached, since the amount due can change. */
 export const calldata = (wallet) => call(`calldata?wallet=${encodeURIComponent(wallet)}`);
