@@ -175,7 +175,18 @@ async fn a_page_of_a_multicall_names_the_links_that_block_it() {
     let expected = (json!(["ready", "in_progress", "withdrawn"]), [json!(true), json!(2)]);
     assert_eq!(states().await, expected);
     let refused = app.get(&format!("/pay/{link}/calldata?wallet={SAFE}")).send().await;
-    assert_eq!(refused.expect(400)["code"], "multicall_validation_failed");
+    let calldata = refused.expect(400);
+    let attempt = app.post(&format!("/pay/{link}/attempt"));
+    let attempt = attempt.header("sec-fetch-site", "same-origin");
+    let body = json!({ "id": "5".repeat(32), "wallet": SAFE });
+    let attempt = attempt.json(&body).send().await.expect(400);
+    for refused in [calldata, attempt] {
+        let failures = refused["failures"].as_array().map(Vec::len);
+        assert_eq!(
+            (refused["code"].as_str(), failures),
+            (Some("multicall_validation_failed"), Some(2))
+        );
+    }
     for (language, words) in BLOCKED {
         let page = app.get(&format!("/pay/{link}?lang={language}")).send().await;
         assert!(page.status == 200 && page.text.contains(words), "{}", page.text);

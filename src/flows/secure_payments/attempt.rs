@@ -1,13 +1,13 @@
 //! Records that a payment page prompts a wallet to pay, and that the wallet refused. It changes no state and sends no
 //! event.
 
-use super::{access, open, open::LinkVisit, opened::OpenedLink};
+use super::{access, multicall, open, open::LinkVisit, opened::OpenedLink};
 use crate::{
     ctx::Ctx,
     domain::{
         address::Address,
         refusal::Refusal,
-        secure_payment::{SecurePayment, access::LinkPayer, attempt::AttemptId},
+        secure_payment::{SecurePayment, access::LinkPayer, attempt::AttemptId, multicall::check_children},
     },
     flows::FlowResult,
     store::{self, Scope, Tx},
@@ -18,8 +18,8 @@ use chrono::{DateTime, Utc};
 /// may be paying: the attempts of other pages are recent. This attempt and `own`, the earlier attempts of the same
 /// page, do not count.
 ///
-/// Errors: the payment can no longer be paid (403); it is paid (409); the wallet is of another network (400), or may
-/// not pay it (403).
+/// Errors: the payment can no longer be paid (403); it is paid (409); a Safe is about to pay it (423); the wallet is of
+/// another network (400), or may not pay it (403); a multicall cannot pay one of its links (400).
 pub async fn note(
     ctx: &Ctx,
     opened: &OpenedLink,
@@ -37,6 +37,10 @@ pub async fn note(
     opened.unlocked()?;
     open::check(ctx, opened, &look)?;
     access::require(ctx, &opened.payment, &payer).await?;
+    if opened.payment.is_multicall() {
+        let multicall = multicall::of(ctx, opened).await?;
+        check_children(multicall.failures(opened))?;
+    }
     let now = ctx.clock.now();
     let (tx, present) = locked(ctx, opened, "note_attempt").await?;
     present.payable_at(now).map_err(Refusal::from)?;

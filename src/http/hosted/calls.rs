@@ -267,8 +267,9 @@ struct AttemptAnswer {
     others_until: Option<String>,
 }
 
-/// Records an attempt before the page asks the wallet. Errors: 400, 404, 429; 403 if the link is no longer payable, not
-/// payable by this wallet, or the caller is not the page; 409 if the link is paid.
+/// Records an attempt before the page asks the wallet. Errors: 400, also if a multicall cannot pay one of its links; 404,
+/// 429; 403 if the link is no longer payable, not payable by this wallet, or the caller is not the page; 409 if the link
+/// is paid; 423 if a Safe is about to pay it.
 #[handler]
 pub(super) async fn note_attempt(visit: PageVisit, body: Body) -> poem::Result<Response> {
     visit.require_own_page()?;
