@@ -241,5 +241,14 @@ pub async fn multicall_blocked(stage: &mut Stage) -> Told {
             format!("{wide} wide"),
         )?;
     }
-    Ok(())
+    lock(stage, &token, "c").await;
+    let warning = "Do not execute it: these recipients are already paid";
+    let (_, text) = stage.read(&format!("/pay/{token}?lang=en")).await;
+    holds(text.contains(warning), text)?;
+    stage.look = "-multicall";
+    stage.visit(&token, "").await;
+    stage.until("locked").await?;
+    let text = stage.text().await;
+    let is_warned = text.contains(warning) && !text.contains("sign and execute it in your Safe");
+    holds(is_warned, text)
 }

@@ -183,7 +183,7 @@ fn action(words: &PageWords, link: &VisitedLink) -> Markup {
         @if link.is_completed() {
             (done(words, link))
         } @else if let Some(lock) = &link.locked {
-            (locked(words, lock))
+            (locked(words, lock, link.details.as_ref()))
         } @else if let Some(details) = blocked {
             (blocked_items(words, details))
         } @else {
@@ -197,12 +197,19 @@ fn action(words: &PageWords, link: &VisitedLink) -> Markup {
     }
 }
 
-/// The section shown while the owners of a Safe sign the payment.
-fn locked(words: &PageWords, lock: &LinkLock) -> Markup {
+/// The section shown while the owners of a Safe sign the payment. It warns them if items of a multicall are paid since,
+/// because their transaction pays all items.
+fn locked(words: &PageWords, lock: &LinkLock, details: Option<&Details>) -> Markup {
+    let items = details.into_iter().flat_map(|details| &details.items);
+    let paid: Vec<&LinkItem> = items.filter(|item| item.state == Some("paid")).collect();
+    let text = if paid.is_empty() { "locked" } else { "lockedPaid" };
     html! {
         div.note.careful {
-            h2 { (words.text("locked")) }
-            p { (words.text("lockedMore")) }
+            h2 { (words.text(text)) }
+            p { (words.text(&format!("{text}More"))) }
+        }
+        @if let Some(details) = details.filter(|_| !paid.is_empty()) {
+            (item_list(words, details, words.text(text), &paid))
         }
         dl.rows {
             @if let Some(safe) = &lock.safe { (row(words.text("safe"), html! { bdi.code { (safe) } })) }
@@ -221,9 +228,16 @@ fn blocked_items(words: &PageWords, details: &Details) -> Markup {
             h2 { (words.text(text)) }
             p { (words.text(&format!("{text}More"))) }
         }
-        div.scroll tabindex="0" role="region" aria-label=(words.text("blockedList")) {
+        (item_list(words, details, words.text("blockedList"), &blocked))
+    }
+}
+
+/// The first of some items of a multicall, with their states.
+fn item_list(words: &PageWords, details: &Details, label: &str, items: &[&LinkItem]) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label=(label) {
             ul.blocked {
-                @for item in blocked.iter().take(RECEIVERS_MAX) {
+                @for item in items.iter().take(RECEIVERS_MAX) {
                     li {
                         bdi.code { (item.payee) }
                         @if let Some(currency) = details.currencies.get(item.currency) {

@@ -187,8 +187,9 @@ function stopped() {
   if (!isStopped()) return false;
   const { locked, details } = state.current();
   const blocked = details?.items.filter((item) => item.state && item.state !== 'ready') ?? [];
+  const paid = blocked.filter((item) => item.state === 'paid');
   const screen = locked ? 'locked' : 'blocked-items';
-  if (!locked && details.items.length < details.count) {
+  if (details?.blocked && details.items.length < details.count) {
     // With many recipients, scripts fetch their states. The document already shows some of them.
     byId('action').dataset.screen = screen;
     state.poll(account).then(() => busy || stopped(), () => null);
@@ -197,19 +198,23 @@ function stopped() {
   const now = JSON.stringify([locked, blocked]);
   if (shown() === screen && said === now) return true;
   said = now;
+  const entry = (item) =>
+    el('li', {}, code(item.payee), ` · ${money(item.amount, details.currencies[item.currency].symbol)} · ${stateText(item)}`);
+  const list = (name, items) =>
+    el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': name }, el('ul', { class: 'blocked' }, items.map(entry)));
   if (locked) {
+    // The transaction of the Safe pays all items, also those that are paid since.
+    const text = paid.length ? 'lockedPaid' : 'locked';
     const until = el('time', { datetime: locked.until }, date(locked.until));
     const facts = [locked.safe && row(t('safe'), code(locked.safe)), row(t('lockedUntil'), until)];
-    show(screen, waiting(), note('careful', t('locked'), t('lockedMore')), el('dl', { class: 'rows' }, facts));
-    say(t('locked'));
+    const warning = paid.length > 0 && list(t(text), paid);
+    show(screen, waiting(), note('careful', t(text), t(`${text}More`)), warning, el('dl', { class: 'rows' }, facts));
+    say(t(text));
     return true;
   }
   const isInProgress = blocked.every((item) => item.state === 'in_progress');
   const text = isInProgress ? 'blockedWait' : 'blocked';
-  const entry = (item) =>
-    el('li', {}, code(item.payee), ` · ${money(item.amount, details.currencies[item.currency].symbol)} · ${stateText(item)}`);
-  const list = el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': t('blockedList') }, el('ul', { class: 'blocked' }, blocked.map(entry)));
-  show(screen, isInProgress && waiting(), note('careful', t(text), t(`${text}More`)), list);
+  show(screen, isInProgress && waiting(), note('careful', t(text), t(`${text}More`)), list(t('blockedList'), blocked));
   say(t(text));
   return true;
 }
