@@ -64,6 +64,9 @@ const SLOW_BODY: &str = "The body did not arrive in time";
 /// Code of a refused multicall.
 const MULTICALL_CODE: &str = "multicall_validation_failed";
 
+/// Code of the refusal of a Safe that is connected to a payment page.
+const SAFE_CODE: &str = "safe_wallet";
+
 /// Call id used in examples.
 const CALL_ID: &str = "01JZX4T9QK3M7N8P2R5S6V0WYB";
 
@@ -300,6 +303,8 @@ pub struct Problem {
     pub link: Option<Box<LinkProgress>>,
     /// The links that block a multicall.
     pub multicall: Option<Box<BlockedMulticall>>,
+    /// Whether the wallet that is connected to a payment page is a Safe.
+    pub is_of_safe: bool,
 }
 
 impl Problem {
@@ -312,6 +317,7 @@ impl Problem {
             retry_after_s: None,
             link: None,
             multicall: None,
+            is_of_safe: false,
         }
     }
 
@@ -362,7 +368,7 @@ impl Problem {
             message: self.message.clone(),
             error: self.status.canonical_reason().unwrap_or("Error").to_owned(),
             errors: (!self.fields.is_empty()).then(|| details.collect()),
-            code: self.multicall.as_ref().map(|_| MULTICALL_CODE.to_owned()),
+            code: self.code().map(str::to_owned),
             hint: hint.map(str::to_owned),
             status: self.link.as_ref().map(|link| link.status.to_owned()),
             branding: None,
@@ -371,6 +377,11 @@ impl Problem {
             cap: self.multicall.as_ref().and_then(|blocked| blocked.cap.clone()),
             request_id: request_id.map(str::to_owned),
         }
+    }
+
+    fn code(&self) -> Option<&'static str> {
+        let blocked = self.multicall.as_ref().map(|_| MULTICALL_CODE);
+        blocked.or(self.is_of_safe.then_some(SAFE_CODE))
     }
 
     /// Builds the response. Without an id, the member `requestId` is omitted.
@@ -897,6 +908,16 @@ pub(in crate::http) fn no_coding() -> Problem {
         "Accept-Encoding excludes every available encoding of this file",
     )
     .with_hint("Omit the Accept-Encoding header, or accept br, gzip or identity")
+}
+
+/// 400: the wallet that is connected to a payment page is a Safe.
+pub(in crate::http) fn safe_wallet() -> Problem {
+    let sentence = "must be no Safe: the payment page cannot pay from a Safe; use the calldata of \
+                    /v2/secure-payments/{token}/pay with isSafe=true";
+    Problem {
+        is_of_safe: true,
+        ..Refusal::field("wallet", sentence).into()
+    }
 }
 
 /// 413.

@@ -2,7 +2,9 @@
 
 use crate::support::{
     TestApp,
+    chain::PAYER,
     links::{link_of, payout_of, token_of},
+    safes::TestSafe,
 };
 use chrono::DateTime;
 use serde_json::{Value, json};
@@ -130,6 +132,32 @@ async fn a_page_shows_the_lock_of_a_safe_until_it_is_released() {
         assert_eq!(state("").await["locked"], Value::Null);
         assert!(!statuses().await.contains(&423), "the released link refuses payers");
     }
+}
+
+#[tokio::test]
+async fn a_page_returns_no_calldata_to_a_safe() {
+    let app = TestApp::on_chain().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let open = token_of(&app.link(&link_of(&["1"])).await.expect(201));
+    let mut hidden = link_of(&["2"]);
+    hidden["accessPolicy"] = json!({ "hideUntilApproved": true, "allowedPayerAddresses": [SAFE] });
+    let hidden = token_of(&app.link(&hidden).await.expect(201));
+    let calldata = async |link: &str, wallet: &str| {
+        let call = app.get(&format!("/pay/{link}/calldata?wallet={wallet}"));
+        call.send().await
+    };
+    for contracts in &app.safe_contracts().await {
+        let version = contracts.version.text();
+        let safe = TestSafe::funded(&app, contracts).await.address.to_string();
+        let refused = calldata(&open, &safe).await;
+        assert_eq!(refused.wrong_fields(), ["wallet"], "{version}: {}", refused.text);
+        assert_eq!(refused.expect(400)["code"], "safe_wallet", "{version}");
+        // A wallet that may not pay does not learn the network of a hidden link.
+        calldata(&hidden, &safe).await.expect(403);
+        let imitation = app.false_safe(contracts.singleton, version).await;
+        calldata(&open, &imitation.to_string()).await.expect(200);
+    }
+    calldata(&open, &app.account(PAYER)).await.expect(200);
 }
 
 /// Each language of the page, with the first words of its message that recipients block a multicall.

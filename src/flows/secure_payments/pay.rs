@@ -8,7 +8,7 @@ use crate::{
         caller::PlatformCaller,
         paying::{ApprovalAmount, BundleError},
         refusal::Refusal,
-        secure_payment::{SecurePaymentKind, UnpayableLink, multicall::check_children},
+        secure_payment::{SecurePayment, SecurePaymentKind, UnpayableLink, multicall::check_children},
     },
     flows::{
         FlowError, FlowResult,
@@ -16,6 +16,7 @@ use crate::{
     },
     store,
 };
+use tokio::time::timeout;
 
 /// Maximum number of Safes of a link that are remembered. Anyone with the token can name a Safe.
 const SAFES_MAX: u64 = 100;
@@ -53,6 +54,12 @@ pub async fn run(
     let handout = issue(ctx, opened, look, caller).await?;
     await_payments(ctx, opened, &handout, safe).await?;
     Ok(handout)
+}
+
+/// Whether a wallet is a Safe on the network of a payment. If the chain does not respond in time, it counts as none.
+pub async fn is_safe(ctx: &Ctx, payment: &SecurePayment, wallet: Address) -> bool {
+    let found = timeout(ctx.waits.balance, safe::find(ctx, payment, Some(wallet))).await;
+    matches!(found, Ok(Ok(Some(_))))
 }
 
 /// Checks the payer. Errors: no wallet is given where one is required, or its network, chain or token is another (400);

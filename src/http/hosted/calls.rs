@@ -155,14 +155,21 @@ struct Calldata {
     gas: Option<String>,
 }
 
-/// Calldata for a wallet. Errors: those of the public operation, and 400 without a wallet.
+/// Calldata for a wallet. Errors: those of the public operation, and 400 without a wallet or for a Safe. The page would
+/// take the hash of a proposed transaction of a Safe for that of a payment, and would lock no other payer out.
 #[handler]
 pub(super) async fn calldata(Query(asking): Query<AskingWallet>, visit: PageVisit) -> poem::Result<Response> {
     let opened = visit.opened().await?;
     let wallet = asking.wallet.ok_or_else(|| unreadable("wallet", "is required"))?;
-    let handout = pay::run(&visit.ctx, &opened, &look(&wallet)?, None)
+    let looking = look(&wallet)?;
+    let handout = pay::run(&visit.ctx, &opened, &looking, None)
         .await
         .map_err(Problem::from)?;
+    if let Some(payer) = looking.payer
+        && pay::is_safe(&visit.ctx, &opened.payment, payer.wallet).await
+    {
+        return Err(error::safe_wallet().into());
+    }
     let texts = HandoutTexts(&handout);
     let totals = totals(&handout.bundle.legs, &handout.charges, &handout.spendings);
     let asked = totals.iter().map(|total| sum(&opened, texts, total));

@@ -236,6 +236,11 @@ function blocked(reason) {
   show('blocked', note('bad', t(kind), t(`${kind}More`, { wallet: short(account) })), button(t('another'), forget, true));
 }
 
+/** Says that the page cannot pay from a Safe. What a Safe sends pays nothing until all of its owners have signed. */
+function refuseSafe() {
+  show('blocked-safe', connected(), note('careful', t('safeWallet'), t('safeWalletMore')), button(t('another'), forget, true));
+}
+
 /**
  * Whether the payer has not been warned yet about what is in flight. After a payer continues, further attempts do not
  * warn for a while, since they cost a stranger nothing. A payment on the chain always warns.
@@ -790,6 +795,7 @@ function failed(error, again) {
   if (kind === 'taken') return;
   if (kind === 'unknown') return void goOn();
   if (kind === 'warned') return void check();
+  if (kind === 'safe') return void refuseSafe();
   if (kind === 'gone') return location.reload();
   if (kind === 'done') return void state.refresh().then(decide, () => location.reload());
   if (kind === 'refused' || kind === 'stopped') return void refused(kind);

@@ -23,8 +23,8 @@ export const path = (name) => `${ROOT}/${name}`;
 /** Kinds of trouble by HTTP status. */
 const KINDS = { 403: 'refused', 404: 'gone', 409: 'done', 410: 'gone', 413: 'connection', 423: 'stopped', 429: 'connection' };
 
-/** Code of the refusal of a multicall that cannot pay some of its items. */
-const BLOCKED = 'multicall_validation_failed';
+/** Kinds of trouble by code: a multicall cannot pay some of its items, or the wallet is a Safe. */
+const CODES = { multicall_validation_failed: 'stopped', safe_wallet: 'safe' };
 
 async function call(name, options) {
   let answer;
@@ -36,7 +36,7 @@ async function call(name, options) {
   const body = await answer.json().catch(() => null);
   if (answer.ok) return body;
   const usual = answer.status < 500 ? 'other' : 'connection';
-  const kind = body?.code === BLOCKED ? 'stopped' : KINDS[answer.status] ?? usual;
+  const kind = CODES[body?.code] ?? KINDS[answer.status] ?? usual;
   throw new Trouble(kind, body?.message ?? String(answer.status));
 }
 
