@@ -367,8 +367,14 @@ fn short(address: &str) -> String {
     }
 }
 
+/// An amount and its currency. In right-to-left text, isolates keep them and several sums in order.
 pub(super) fn money(words: &PageWords, amount: &str, currency: &LinkCurrency) -> String {
-    format!("{}\u{a0}{}", words.number(amount), currency.symbol)
+    let sum = format!("{}\u{a0}{}", words.number(amount), currency.symbol);
+    if words.direction == "rtl" {
+        format!("\u{2066}{sum}\u{2069}")
+    } else {
+        sum
+    }
 }
 
 fn sums(words: &PageWords, details: &Details, of: impl Fn(&LinkCurrency) -> &str) -> String {
@@ -396,7 +402,7 @@ fn summary(page: &PageFrame, words: &PageWords, link: &VisitedLink, name: &str, 
                 @if let Some(details) = &link.details {
                     @for (index, currency) in details.currencies.iter().enumerate() {
                         @if index > 0 { " + " }
-                        span { (words.number(&currency.total)) } " " span.symbol { (currency.symbol) }
+                        bdi dir="ltr" { span { (words.number(&currency.total)) } " " span.symbol { (currency.symbol) } }
                     }
                 } @else { span.symbol { (words.text("hidden")) } }
             }

@@ -31,7 +31,13 @@ export function number(text) {
   return part ? grouped + locale.decimal + part : grouped;
 }
 
-export const money = (text, symbol) => `${number(text)}\u00a0${symbol}`;
+const isRightToLeft = document.documentElement.dir === 'rtl';
+
+/** An amount and its currency. In right-to-left text, isolates keep them and several sums in order. */
+export function money(text, symbol) {
+  const sum = `${number(text)}\u00a0${symbol}`;
+  return isRightToLeft ? `\u2066${sum}\u2069` : sum;
+}
 
 /** A balance, truncated to a few digits so that it never shows more than the wallet holds. */
 export function balance(text, symbol) {
@@ -140,9 +146,7 @@ export function summarise({ details, reference, network }, asked) {
   total.replaceChildren(
     ...currencies.flatMap((one, index) => [
       index ? ' + ' : '',
-      el('span', {}, number(whole(one, askedFor(one, asked)))),
-      ' ',
-      el('span', { class: 'symbol' }, one.symbol),
+      el('bdi', { dir: 'ltr' }, el('span', {}, number(whole(one, askedFor(one, asked)))), ' ', el('span', { class: 'symbol' }, one.symbol)),
     ]),
   );
   const ofEach = (member, isShown) => currencies.filter(isShown).map((one) => line(money(one[member], one.symbol)));
