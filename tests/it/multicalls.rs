@@ -365,6 +365,14 @@ async fn a_child_paid_elsewhere_blocks_its_multicall_but_not_the_others() {
     app.open_link(&parent, "").send().await.expect(409);
     let found = app.read_multicall(&app.owner().await, &parent).await.expect(200);
     assert_eq!(found["status"], "completed");
+    // Each child has its own transaction, so the receipt of the multicall has no row for one.
+    for (link, count) in [(&parent, 0), (&children[0].token, 1)] {
+        let receipt = app.get(&format!("/pay/{link}/receipt?lang=en")).send().await;
+        for name in ["Paid by", "Transaction"] {
+            let shown = receipt.text.matches(&format!("<dt>{name}</dt>")).count();
+            assert_eq!((receipt.status, shown), (200, count), "{name}: {}", receipt.text);
+        }
+    }
 }
 
 #[tokio::test]

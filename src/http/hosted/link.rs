@@ -28,7 +28,7 @@ pub(super) struct VisitedLink {
     pub(super) is_paid: bool,
     /// When the link was paid.
     pub(super) completed_at: Option<String>,
-    /// The last transaction that paid the link.
+    /// The last transaction that paid the link; for a multicall, the transaction that paid all of its items.
     pub(super) tx_hash: Option<String>,
     /// A payment that is or may be in flight, also after the link has ended.
     pub(super) in_flight: Option<InFlight>,
@@ -99,6 +99,9 @@ pub(super) struct LinkItem {
     /// State of an item of a multicall: `ready`, `paid`, `in_progress`, `expired`, `withdrawn` or `unpayable`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) state: Option<&'static str>,
+    /// Transaction that paid an item of a multicall.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tx_hash: Option<String>,
 }
 
 /// A currency of a link and its totals; amounts are decimal.

@@ -3,7 +3,7 @@
 use super::{
     document::{ListedReceivers, called, closed, failed, head, logo, moment, money, receivers, rows, transaction},
     headers,
-    link::VisitedLink,
+    link::{Details, VisitedLink},
     look::PageFrame,
     visit::{PageVisit, VisitResult},
     words::{self, PageWords},
@@ -60,7 +60,11 @@ struct ReceiptDetails {
 }
 
 fn receipt(page: &PageFrame, words: &PageWords, link: &VisitedLink, known: &ReceiptDetails) -> Markup {
-    let payer = known.payer.filter(|_| link.details.is_some());
+    // Without a single transaction, the items of a multicall may have different payers.
+    let has_sole_payer = |details: &Details| !details.is_multicall || link.tx_hash.is_some();
+    let payer = known
+        .payer
+        .filter(|_| link.details.as_ref().is_some_and(has_sole_payer));
     let name = called(page, words, link);
     let title = format!("{} · {name}", words.text("receiptTitle"));
     html! {

@@ -76,7 +76,14 @@ pub(super) fn link(
         Some(details(ctx, opened, multicall.as_ref())?)
     };
     let wallet = shown.map(|shown| wallet(payment.network, shown, details.as_ref()));
-    let last = opened.requests.iter().rev().find_map(|request| request.ledger.tx_hash);
+    let mut hashes = opened.requests.iter().map(|request| request.ledger.tx_hash);
+    let tx_hash = if multicall.is_some() {
+        // Different payers may have paid the items, each in a transaction of its own.
+        let first = hashes.next().flatten();
+        first.filter(|first| hashes.all(|hash| hash.as_ref() == Some(first)))
+    } else {
+        hashes.flatten().next_back()
+    };
     let in_flight = match opened.status() {
         // A payment started before the link ended may arrive afterwards.
         SecurePaymentStatus::Pending | SecurePaymentStatus::Expired | SecurePaymentStatus::Invalidated => {
@@ -106,7 +113,7 @@ pub(super) fn link(
         server_time: iso(opened.now),
         is_paid: opened.requests.iter().all(|request| request.ledger.has_been_paid()),
         completed_at: payment.completed_at.map(iso),
-        tx_hash: last.filter(|_| !is_hidden).map(|hash| hash.to_string()),
+        tx_hash: tx_hash.filter(|_| !is_hidden).map(|hash| hash.to_string()),
         in_flight: in_flight.map(|until| InFlight {
             until: iso(until),
             is_seen,
@@ -242,6 +249,7 @@ fn details(ctx: &Ctx, opened: &OpenedLink, multicall: Option<&OpenedMulticall>) 
             payment_reference: hex::encode_prefixed(request.reference.0),
             network: (network != payment.network).then(|| network.name()),
             state: children.next().map(child_state),
+            tx_hash: multicall.and(request.ledger.tx_hash).map(|hash| hash.to_string()),
         });
     }
     let currencies = ids.into_iter().zip(&sums).map(|(id, sums)| {

@@ -763,11 +763,13 @@ function accepted(again) {
   return [el('label', { class: 'accept' }, box, t('accept')), on];
 }
 
-/** The payer's own transaction if another one paid the link and a node shows the payer's too. */
-async function surplus({ txHash }) {
+/** The payer's own transaction if only others paid the link and a node shows the payer's too. */
+async function surplus({ txHash, details }) {
   const { asked, ...known } = state.remembered();
   const hash = known.hash ?? asked?.lost;
-  if (!wallet || !hash || !txHash || !asked?.isWhole || hash.toLowerCase() === txHash.toLowerCase()) return null;
+  const paying = (details?.isMulticall ? details.items.map((item) => item.txHash) : [txHash]).filter(Boolean);
+  const isOwn = paying.some((one) => one.toLowerCase() === hash?.toLowerCase());
+  if (!wallet || !hash || !paying.length || !asked?.isWhole || isOwn) return null;
   return (await sign.isShown(wallet, hash, askerOf(asked))) ? hash : null;
 }
 
