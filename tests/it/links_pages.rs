@@ -85,6 +85,31 @@ async fn lock(app: &TestApp, link: &str) -> Value {
     call.json(&sent).send().await.expect(200)
 }
 
+/// The part of a document that readers without scripts see: the scripts have all texts of the page.
+fn without_scripts(page: &str) -> &str {
+    let (shown, _) = page
+        .split_once("<script id=\"boot\"")
+        .expect("the state for the scripts");
+    shown
+}
+
+/// Creates payout links of these amounts, and a multicall of them; returns the tokens of the links and of the multicall.
+async fn multicall(app: &TestApp, amounts: &[&str]) -> (Vec<String>, String) {
+    let mut children = Vec::new();
+    for amount in amounts {
+        let made = app.payout_link(&payout_of(RECIPIENT, amount)).await;
+        children.push(token_of(&made.expect(201)));
+    }
+    let call = app.post("/v2/secure-payments/multicall-payouts").with_key();
+    let made = call.json(&json!({ "childTokens": children })).send().await;
+    (children, token_of(&made.expect(201)))
+}
+
+async fn withdraw(app: &TestApp, link: &str) {
+    let call = app.post(&format!("/v2/secure-payments/{link}/withdraw")).with_key();
+    call.json(&json!({})).send().await.expect(200);
+}
+
 /// Each language of the page, with the first words of its message that a Safe is about to pay.
 const LOCKED: [(&str, &str); 5] = [
     ("en", "A payment with a Safe is in progress"),
@@ -123,8 +148,10 @@ async fn a_page_shows_the_lock_of_a_safe_until_it_is_released() {
         assert_eq!(statuses().await, [423, 423]);
         for (language, words) in LOCKED {
             let page = app.get(&format!("/pay/{link}?lang={language}")).send().await;
-            assert!(page.status == 200 && page.text.contains(words), "{}", page.text);
-            assert!(!page.text.contains("<noscript>"), "{}", page.text);
+            let shown = without_scripts(&page.text);
+            assert!(page.status == 200 && shown.contains(words), "{}", page.text);
+            let is_static = !shown.contains("<noscript>") && !shown.contains("updates by itself");
+            assert!(is_static, "{}", page.text);
             assert_eq!(page.text.contains(SAFE), safe == SAFE, "{}", page.text);
         }
         let call = app.post(&format!("/v2/secure-payments/{link}/release")).with_key();
@@ -173,14 +200,7 @@ const BLOCKED: [(&str, &str); 5] = [
 async fn a_page_of_a_multicall_names_the_links_that_block_it() {
     let app = TestApp::start().await;
     app.is_paid_in("FAU-sepolia").await;
-    let mut children = Vec::new();
-    for amount in ["1", "2", "4"] {
-        let made = app.payout_link(&payout_of(RECIPIENT, amount)).await;
-        children.push(token_of(&made.expect(201)));
-    }
-    let call = app.post("/v2/secure-payments/multicall-payouts").with_key();
-    let made = call.json(&json!({ "childTokens": children })).send().await;
-    let link = token_of(&made.expect(201));
+    let (children, link) = multicall(&app, &["1", "2", "4"]).await;
     let states = async || {
         let state = app.get(&format!("/pay/{link}/state")).send().await.expect(200);
         let details = &state["details"];
@@ -196,10 +216,10 @@ async fn a_page_of_a_multicall_names_the_links_that_block_it() {
     let expected = (json!(["ready", "in_progress", "ready"]), [json!(true), json!(1)]);
     assert_eq!(states().await, expected);
     let page = app.get(&format!("/pay/{link}")).send().await;
-    let waits = page.text.contains("A payment to some recipients is in progress");
-    assert!(waits && !page.text.contains("<noscript>"), "{}", page.text);
-    let call = app.post(&format!("/v2/secure-payments/{}/withdraw", children[2]));
-    call.with_key().json(&json!({})).send().await.expect(200);
+    let shown = without_scripts(&page.text);
+    let waits = shown.contains("A payment to some recipients is in progress");
+    assert!(waits && !shown.contains("<noscript>"), "{}", page.text);
+    withdraw(&app, &children[2]).await;
     let expected = (json!(["ready", "in_progress", "withdrawn"]), [json!(true), json!(2)]);
     assert_eq!(states().await, expected);
     let refused = app.get(&format!("/pay/{link}/calldata?wallet={SAFE}")).send().await;
@@ -217,7 +237,8 @@ async fn a_page_of_a_multicall_names_the_links_that_block_it() {
     }
     for (language, words) in BLOCKED {
         let page = app.get(&format!("/pay/{link}?lang={language}")).send().await;
-        assert!(page.status == 200 && page.text.contains(words), "{}", page.text);
+        let is_said = without_scripts(&page.text).contains(words);
+        assert!(page.status == 200 && is_said, "{}", page.text);
         let sums = page.text.split("<tfoot>").nth(1).unwrap_or_default();
         let sum = match language {
             "ar" => ">\u{2066}7\u{a0}FAU\u{2069}<",
@@ -236,4 +257,19 @@ async fn a_page_of_a_multicall_names_the_links_that_block_it() {
         item.get("state").is_none() && state["details"]["isMulticall"] == false,
         "{state}"
     );
+}
+
+#[tokio::test]
+async fn a_withdrawn_multicall_lists_its_links_as_not_paid() {
+    let app = TestApp::start().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let (_, link) = multicall(&app, &["1", "2"]).await;
+    for (status, state) in [(200, "Ready"), (410, "Not paid")] {
+        let page = app.get(&format!("/pay/{link}?lang=en")).send().await;
+        let count = page.text.matches(&format!("<td class=\"state\">{state}</td>")).count();
+        assert_eq!((page.status, count), (status, 2), "{}", page.text);
+        if status == 200 {
+            withdraw(&app, &link).await;
+        }
+    }
 }

@@ -159,7 +159,7 @@ fn document(page: &PageFrame, words: &PageWords, link: &VisitedLink, first: usiz
                             (action(words, link))
                         }
                     }
-                    aside.elsewhere #elsewhere hidden[link.is_completed() || link.locked.is_some()] {
+                    aside.elsewhere #elsewhere hidden[!link.can_be_paid()] {
                         details {
                             summary { (words.text("elsewhere")) }
                             div.qr { (qr(&address, words.text("qr"))) }

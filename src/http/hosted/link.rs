@@ -96,7 +96,8 @@ pub(super) struct LinkItem {
     /// Name of its network if it differs from that of the link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) network: Option<&'static str>,
-    /// State of an item of a multicall: `ready`, `paid`, `in_progress`, `expired`, `withdrawn` or `unpayable`.
+    /// State of an item of a multicall: `ready`, or `unpaid` if the multicall has ended; `paid`, `in_progress`, `expired`,
+    /// `withdrawn` or `unpayable`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) state: Option<&'static str>,
     /// Transaction that paid an item of a multicall.
@@ -199,7 +200,7 @@ pub(super) struct Fund {
 impl LinkItem {
     /// Whether the item keeps a multicall from being paid.
     pub(super) fn is_blocked(&self) -> bool {
-        self.state.is_some_and(|state| state != "ready")
+        self.state.is_some_and(|state| !matches!(state, "ready" | "unpaid"))
     }
 }
 
@@ -226,6 +227,12 @@ impl VisitedLink {
     pub(super) fn is_partly_paid(&self) -> bool {
         let mut currencies = self.details.iter().flat_map(|details| &details.currencies);
         currencies.any(|currency| currency.paid != "0")
+    }
+
+    /// Whether a wallet can pay the open link now, as far as the visitor may see it.
+    pub(super) fn can_be_paid(&self) -> bool {
+        let is_blocked = self.details.as_ref().is_some_and(|details| details.blocked > 0);
+        self.status == "pending" && self.locked.is_none() && !is_blocked
     }
 
     /// Whether the link was paid in full before it expired or was withdrawn.

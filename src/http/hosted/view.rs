@@ -181,11 +181,12 @@ fn catalogued<'a>(ctx: &'a Ctx, id: &str) -> Result<&'a crate::domain::currency:
     })
 }
 
-/// State of a link that a multicall pays, as the page names it.
-fn child_state(child: &MulticallChild) -> &'static str {
+/// State of a link that a multicall pays, as the page names it. `is_open` says whether the multicall can still be paid.
+fn child_state(child: &MulticallChild, is_open: bool) -> &'static str {
     match child.block {
         _ if child.request.ledger.has_been_paid() => "paid",
-        None => "ready",
+        None if is_open => "ready",
+        None => "unpaid",
         Some(BlockReason::AlreadyPaid) => "paid",
         Some(BlockReason::RequestProcessing) => "in_progress",
         Some(BlockReason::SecurePaymentExpired) => "expired",
@@ -200,6 +201,7 @@ fn details(ctx: &Ctx, opened: &OpenedLink, multicall: Option<&OpenedMulticall>) 
     let mut sums: Vec<CurrencySums> = Vec::new();
     let mut items = Vec::with_capacity(opened.requests.len());
     let (mut receivers, mut receivers_left) = (BTreeSet::new(), BTreeSet::new());
+    let is_open = opened.payable().is_ok();
     let mut uses_batch = payment.kind() == SecurePaymentKind::Batch;
     let mut children = multicall.into_iter().flat_map(|multicall| &multicall.children);
     for (request, charges) in opened.due() {
@@ -248,7 +250,7 @@ fn details(ctx: &Ctx, opened: &OpenedLink, multicall: Option<&OpenedMulticall>) 
             due: format_units(left, known.decimals),
             payment_reference: hex::encode_prefixed(request.reference.0),
             network: (network != payment.network).then(|| network.name()),
-            state: children.next().map(child_state),
+            state: children.next().map(|child| child_state(child, is_open)),
             tx_hash: multicall.and(request.ledger.tx_hash).map(|hash| hash.to_string()),
         });
     }

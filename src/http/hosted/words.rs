@@ -208,7 +208,15 @@ mod tests {
 
     #[test]
     fn every_state_of_an_item_has_a_text() {
-        for state in ["ready", "paid", "in_progress", "expired", "withdrawn", "unpayable"] {
+        for state in [
+            "ready",
+            "unpaid",
+            "paid",
+            "in_progress",
+            "expired",
+            "withdrawn",
+            "unpayable",
+        ] {
             assert!(!words("en").text(&format!("state_{state}")).is_empty(), "{state}");
         }
     }

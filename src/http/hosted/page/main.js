@@ -10,7 +10,7 @@ import * as state from './state.js';
 import { decimal, Mismatch, verify } from './verify.js';
 import { appLinks, discover } from './wallets.js';
 import {
-  balance, byId, button, code, copying, countDown, date, due, el, feeRows, heading, line, money, note, quiet, receipt,
+  balance, byId, button, code, copying, countDown, date, dateInZone, due, el, feeRows, heading, line, money, note, quiet, receipt,
   reveal, row, say, short, show, shown, stateText, summarise, t, tick, transaction, waiting, wayBack,
 } from './render.js';
 
@@ -205,16 +205,17 @@ function stopped() {
   if (locked) {
     // The transaction of the Safe pays all items, also those that are paid since.
     const text = paid.length ? 'lockedPaid' : 'locked';
-    const until = el('time', { datetime: locked.until }, date(locked.until));
+    const until = el('time', { datetime: locked.until }, dateInZone(locked.until));
     const facts = [locked.safe && row(t('safe'), code(locked.safe)), row(t('lockedUntil'), until)];
     const warning = paid.length > 0 && list(t(text), paid);
-    show(screen, waiting(), note('careful', t(text), t(`${text}More`)), warning, el('dl', { class: 'rows' }, facts));
+    show(screen, waiting(), note('careful', t(text), `${t(`${text}More`)} ${t('updates')}`), warning, el('dl', { class: 'rows' }, facts));
     say(t(text));
     return true;
   }
   const isInProgress = blocked.every((item) => item.state === 'in_progress');
   const text = isInProgress ? 'blockedWait' : 'blocked';
-  show(screen, isInProgress && waiting(), note('careful', t(text), t(`${text}More`)), list(t('blockedList'), blocked));
+  const more = [t(`${text}More`), isInProgress && t('updates')].filter(Boolean).join(' ');
+  show(screen, isInProgress && waiting(), note('careful', t(text), more), list(t('blockedList'), blocked));
   say(t(text));
   return true;
 }

@@ -51,6 +51,12 @@ export const short = (address) => (address.length > 16 ? `${address.slice(0, 6)}
 export const date = (iso) =>
   new Intl.DateTimeFormat(`${locale.code}-u-nu-latn`, { dateStyle: 'medium', timeStyle: 'short' }).format(new Date(iso));
 
+/** A time that people in several time zones may compare. */
+export function dateInZone(iso) {
+  const parts = { year: 'numeric', month: 'short', day: 'numeric', hour: 'numeric', minute: '2-digit', timeZoneName: 'short' };
+  return new Intl.DateTimeFormat(`${locale.code}-u-nu-latn`, parts).format(new Date(iso));
+}
+
 export const line = (text) => el('span', { class: 'line' }, text);
 export const code = (text) => el('bdi', { class: 'code' }, text);
 export const quiet = (text) => el('p', { class: 'quiet' }, text);
@@ -75,14 +81,15 @@ export function say(text) {
 export const shown = () => byId('action').dataset.screen ?? '';
 
 /**
- * Shows a screen and focuses it if it changed. Hides the other-device section while a payment may be on its way or a
- * Safe is about to pay.
+ * Shows a screen and focuses it if it changed. Hides the other-device section while a payment may be on its way, and
+ * while no wallet can pay.
  */
 export function show(name, ...children) {
   const action = byId('action');
   const isOther = action.dataset.screen && action.dataset.screen !== name;
   action.dataset.screen = name;
-  byId('elsewhere').hidden = isUnresolved() || current().status === 'completed' || Boolean(current().locked);
+  const { status, locked, details } = current();
+  byId('elsewhere').hidden = isUnresolved() || status === 'completed' || Boolean(locked || details?.blocked);
   action.replaceChildren(...children.flat(2).filter(Boolean));
   if (isOther) (action.querySelector('h2') ?? action).focus({ preventScroll: matchMedia('(min-width: 52rem)').matches });
   performance.mark(`screen:${name}`);
