@@ -495,7 +495,6 @@ async fn without_an_execution_a_lock_ends_at_its_deadline_in_silence() {
                 (IntentState::DeadlinePassed, None),
                 "{version}"
             );
-            assert_eq!(app.stored_link(&locked.link.token).await.lock, None, "{version}");
             assert_eq!(locked.link.statuses(&app).await, [200, 200], "{version}");
             assert_eq!(locked.link.events(&receiver).await, Vec::<Value>::new(), "{version}");
         }

@@ -242,7 +242,11 @@ pub async fn multicall_blocked(stage: &mut Stage) -> Told {
             format!("{wide} wide"),
         )?;
     }
+    // A child is paid while a Safe locks another multicall.
+    let (tokens, token) = multicall(stage, &parts).await;
     lock(stage, &token, "c").await;
+    stage.settle(&tokens[1]).await;
+    stage.until_paid(&tokens[1..2]).await?;
     let warning = "Do not execute it: these recipients are already paid";
     let (_, text) = stage.read(&format!("/pay/{token}?lang=en")).await;
     let shown = text.split("<script id=\"boot\"").next().unwrap_or_default();

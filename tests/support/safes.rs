@@ -226,7 +226,7 @@ impl TestApp {
     pub async fn safe_traces(&self) -> SafeTraces {
         SafeTraces {
             events: rows(self, "events").await,
-            locks: rows(self, "secure_payments WHERE lock_hash IS NOT NULL").await,
+            locks: rows(self, "secure_payment_intents WHERE state = 'awaiting_execution'").await,
             changes: rows(self, "secure_payments WHERE status <> 'pending'").await
                 + rows(self, "requests WHERE status <> 'pending'").await
                 + rows(self, "secure_payment_intents WHERE state <> 'reported'").await,
