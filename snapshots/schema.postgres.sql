@@ -716,10 +716,11 @@ column secure_payment_intents.state text not null default 'reported'::text
 column secure_payment_intents.amount text
 column secure_payment_intents.deadline timestamp with time zone
 column secure_payment_intents.searched_to bigint
+column secure_payment_intents.searched_at timestamp with time zone
 column secure_payment_intents.executed_by text
 column secure_payment_intents.transaction_indices jsonb
 constraint secure_payment_intents.secure_payment_intents_pkey PRIMARY KEY (platform_id, id)
-CREATE INDEX secure_payment_intents_awaited_idx ON public.secure_payment_intents USING btree (network, searched_to) WHERE (state = 'awaiting_execution'::text)
+CREATE INDEX secure_payment_intents_awaited_idx ON public.secure_payment_intents USING btree (network, searched_at) WHERE (state = 'awaiting_execution'::text)
 CREATE UNIQUE INDEX secure_payment_intents_pkey ON public.secure_payment_intents USING btree (platform_id, id)
 CREATE UNIQUE INDEX secure_payment_intents_place_key ON public.secure_payment_intents USING btree (platform_id, secure_payment_id, network, hash)
 column secure_payment_items.secure_payment_id text not null
@@ -755,7 +756,6 @@ CREATE UNIQUE INDEX secure_payment_refusals_pkey ON public.secure_payment_refusa
 column secure_payment_safes.platform_id text not null
 column secure_payment_safes.secure_payment_id text not null
 column secure_payment_safes.safe text not null
-column secure_payment_safes.version text not null
 column secure_payment_safes.handed_at timestamp with time zone not null
 column secure_payment_safes.locked_at timestamp with time zone
 constraint secure_payment_safes.secure_payment_safes_pkey PRIMARY KEY (platform_id, secure_payment_id, safe)
