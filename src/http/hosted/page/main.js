@@ -164,6 +164,8 @@ async function check() {
     // A node that is unresponsive now may respond when the payer pays.
     if (error.kind !== 'connection' || !state.current().wallet) return failed(error, check);
   }
+  // Another tab may have sent a payment during these calls.
+  if (isSentElsewhere() && resume()) return;
   decide();
 }
 
@@ -853,10 +855,14 @@ setInterval(async () => {
   else if (isNews(link.inFlight)) warn(link.inFlight);
 }, LOOK_AGAIN_MS);
 
-/** Takes over what another tab knows of a payment; while that tab asks the wallet, its lock stops this one. */
-addEventListener('storage', ({ key }) => {
+/** Whether another tab sent a payment, or may have. While that tab prompts the wallet, its lock stops this one. */
+function isSentElsewhere() {
   const { hash, calls, allowing, asked } = state.remembered();
-  if (key === state.KEY && QUIET.test(shown()) && (hash || calls || allowing || asked?.since)) resume();
+  return Boolean(hash || calls || allowing || asked?.since);
+}
+
+addEventListener('storage', ({ key }) => {
+  if (key === state.KEY && QUIET.test(shown()) && isSentElsewhere()) resume();
 });
 
 // Start
