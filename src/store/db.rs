@@ -137,7 +137,7 @@ impl Db {
             Self::connect_sqlite(url, durability).await
         } else if url.starts_with("postgres:") || url.starts_with("postgresql:") {
             let doubts = Arc::new(ConnectionDoubts::default());
-            let live = match Database::connect(postgres_options(url, &doubts)).await {
+            let live = match in_time(Some(PATIENCE), Database::connect(postgres_options(url, &doubts))).await {
                 Ok(live) => live,
                 Err(error) => {
                     let cause = reach::obstacle(url).await.unwrap_or_else(|| error.to_string());
