@@ -192,7 +192,7 @@ async fn an_intent_is_stored_once_per_hash_and_settles_nothing() {
     );
     app.advance_ms(120_000);
     assert_eq!(app.open_link(&token, "").send().await.expect(200)["inFlight"], false);
-    for number in 1..20_u8 {
+    for number in 1..40_u8 {
         send(intent(&format!("0x{}", hex::encode([number; 32]))))
             .await
             .expect(200);

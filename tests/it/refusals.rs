@@ -138,6 +138,10 @@ async fn every_error_response_matches_its_documentation() {
             }
             let shown = &response["content"]["application/json"]["example"];
             assert!(shown.is_object(), "{name} {status}");
+            // Only the report of a Safe for a multicall is refused like this: see `multicalls`.
+            if name == "recordSecurePaymentIntent" && status == 400 {
+                continue;
+            }
             let (mut path, body) = match status {
                 400 => wrong_call(operation, shown),
                 _ => lost_call(operation),
