@@ -112,7 +112,11 @@ impl Stage {
     /// Pays a link from the wallet's account without opening the page.
     pub async fn settle(&self, token: &str) {
         for step in self.steps(token).await {
-            assert!(self.send(&step).await.is_string(), "{step}");
+            let hash = self.send(&step).await;
+            assert!(hash.is_string(), "{step}");
+            // The steps of the next link depend on the allowance that this transaction leaves.
+            let receipt = self.dev.receipt_of(&hash).await;
+            assert_eq!(receipt["status"], "0x1", "{step}");
         }
     }
 
