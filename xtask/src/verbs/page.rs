@@ -36,11 +36,19 @@ const REFUSED: [&str; 6] = [
 
 /// Prefixes of text names that the code completes with a word. The next constant is the suffix in the name of the
 /// longer of two texts.
-const PREFIXES: [&str; 2] = ["e_", "why_"];
+const PREFIXES: [&str; 3] = ["e_", "state_", "why_"];
 const LONGER: &str = "More";
 
-/// States in which the service reports a closed link. For each state, the page has a text of the same name.
-const STATES: [&str; 3] = ["expired", "invalidated", "compliance_failed"];
+/// States in which the service reports a closed link, or a link that a multicall cannot pay. For each state, the page
+/// has a text of the same name.
+const STATES: [&str; 6] = [
+    "expired",
+    "invalidated",
+    "compliance_failed",
+    "unpaid",
+    "withdrawn",
+    "unpayable",
+];
 
 /// Checks the files; prints their sizes.
 pub(crate) fn check() -> Outcome {
