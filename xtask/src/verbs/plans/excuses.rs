@@ -173,6 +173,10 @@ pub(super) const NO_PLATFORM: &[Excuse] = &[
     (&["UPDATE \"payments\" SET"], CHAIN),
     (&["\"relay_transactions\".\"network\" = $"], CHAIN),
     (&["\"requests\".\"network\" = $"], CHAIN),
+    (
+        &["\"secure_payment_intents\".\"network\" = $ AND (state = 'awaiting_execution')"],
+        CHAIN,
+    ),
     (&["UPDATE \"requests\" SET \"status\" = \"given\""], CHAIN),
     (
         &["UPDATE \"quotes\" SET \"ends_at\" = \"given\""],
