@@ -36,7 +36,7 @@ const PACE: Duration = Duration::from_millis(20);
 
 /// Seconds after which the transaction of a Safe is due. They are few, so that the service reaches the end of the lock
 /// within one life.
-const DUE_S: i64 = 2;
+pub(crate) const DUE_S: i64 = 2;
 
 /// Number of scenarios of a link. Payers run them in turn.
 const WAYS: u64 = 7;
@@ -475,12 +475,7 @@ impl Payers<'_> {
                 break answer.expect(200).with_context(|| path.clone())?;
             }
         };
-        let state = match (safe, due_s) {
-            // The service searches an execution only if it knows the Safe.
-            (None, _) => "reported",
-            (Some(_), None) => "released",
-            (Some(_), Some(_)) => "deadline_passed",
-        };
+        let state = if due_s.is_some() { "deadline_passed" } else { "released" };
         self.done().safe_reports.push(SafeReport { hash, state });
         locked["safePaymentDeadline"]
             .as_i64()
