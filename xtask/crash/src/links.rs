@@ -13,8 +13,8 @@ use xtask::service::client::Call;
 use crate::client::Client;
 use crate::fault::{Database, Fault};
 use crate::payers::{
-    DUE_S, CLIENT_IDS, CONFIGS, Done, MULTICALLS, MulticallCreation, Partnership, Payers, SafeReport, Wanted, approve_all,
-    destination,
+    CLIENT_IDS, CONFIGS, DUE_S, Done, MULTICALLS, MulticallCreation, Partnership, Payers, SafeReport, Wanted,
+    approve_all, destination,
 };
 use crate::plan::{Plan, QUIET_TIME};
 use crate::report::Row;
