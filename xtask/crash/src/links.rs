@@ -140,7 +140,7 @@ pub(crate) fn kills(plan: &Plan, database: Database) -> Result<Row> {
             payers.done.into_inner().unwrap_or_else(PoisonError::into_inner),
         )
     };
-    // The last locks end when the chain shows a time after their deadlines. Nobody pays any more, so no block would come.
+    // The last locks end when the chain shows a time after their deadlines, and no further payment brings a block.
     runtime.block_on(stage.chain.increase_time(DUE_S.unsigned_abs() + 1))?;
     let mut records = Records {
         acknowledged: done.acknowledged,
