@@ -281,24 +281,17 @@ fn in_words(values: &[impl ToString]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::currency::CurrencyKind;
     use std::collections::{BTreeSet, HashMap};
 
     const OWN: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
     const OTHER: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
 
     fn currency(id: &str, network: Option<Network>) -> Currency {
+        let symbol = id.split('-').next().unwrap();
         Currency {
             id: id.to_owned(),
             aliases: vec![format!("alias-{id}")],
-            name: id.to_owned(),
-            symbol: id.split('-').next().unwrap().to_owned(),
-            decimals: if network.is_some() { 6 } else { 2 },
-            address: String::new(),
-            network,
-            kind: network.map_or(CurrencyKind::Fiat, |_| CurrencyKind::Erc20),
-            hash: String::new(),
-            conversion_paths: HashMap::new(),
+            ..Currency::sample(symbol, if network.is_some() { 6 } else { 2 }, network)
         }
     }
 

@@ -57,6 +57,25 @@ pub struct Currency {
     pub conversion_paths: HashMap<String, Vec<String>>,
 }
 
+#[cfg(test)]
+impl Currency {
+    /// A token on the network, or a fiat currency.
+    pub(crate) fn sample(symbol: &str, decimals: u8, network: Option<Network>) -> Self {
+        Self {
+            id: network.map_or_else(|| symbol.to_owned(), |network| format!("{symbol}-{network}")),
+            aliases: Vec::new(),
+            name: symbol.to_owned(),
+            symbol: symbol.to_owned(),
+            decimals,
+            address: String::new(),
+            network,
+            kind: network.map_or(CurrencyKind::Fiat, |_| CurrencyKind::Erc20),
+            hash: String::new(),
+            conversion_paths: HashMap::new(),
+        }
+    }
+}
+
 impl Currency {
     /// The contract of a token; `None` for coins and fiat.
     pub fn token(&self) -> Option<Address> {

@@ -9,7 +9,7 @@ use super::{
 use crate::domain::{
     address::Address,
     amount::Amount,
-    currency::{Catalogue, Currency, CurrencyKind},
+    currency::{Catalogue, Currency},
     event::{
         AccessRejected, AgreementStatus, CLIENT_KINDS, ChainTransaction, ClientIdLinked, ComplianceUpdated, Event,
         EventAudience, ForeignJson, KycStatus, ORCHESTRATOR_KINDS, PayerStep, PaymentDetailStatus,
@@ -42,15 +42,7 @@ use std::{
 fn currency(id: &str, symbol: &str, decimals: u8, network: Option<Network>) -> Currency {
     Currency {
         id: id.to_owned(),
-        aliases: Vec::new(),
-        name: symbol.to_owned(),
-        symbol: symbol.to_owned(),
-        decimals,
-        address: String::new(),
-        network,
-        kind: network.map_or(CurrencyKind::Fiat, |_| CurrencyKind::Erc20),
-        hash: String::new(),
-        conversion_paths: HashMap::new(),
+        ..Currency::sample(symbol, decimals, network)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     domain::{
         address::Address,
         amount::Amount,
-        currency::{Catalogue, ContractKind, Currency, CurrencyKind, KnownContract},
+        currency::{Catalogue, ContractKind, Currency, KnownContract},
         ids::Secret,
         network::Network,
         off_ramp_refusal::OffRampRefusal,
@@ -202,16 +202,8 @@ async fn ask(partner: &HttpOffRamp, operation: &str) -> Result<String, OffRampEr
 /// A catalogue with one token, and with the contract that accepts payments in this token.
 fn catalogue() -> Catalogue {
     let token = Currency {
-        id: "USDC-sepolia".to_owned(),
-        aliases: Vec::new(),
-        name: "USD Coin".to_owned(),
-        symbol: "USDC".to_owned(),
-        decimals: 6,
         address: USDC.to_owned(),
-        network: Some(Network::Sepolia),
-        kind: CurrencyKind::Erc20,
-        hash: String::new(),
-        conversion_paths: HashMap::new(),
+        ..Currency::sample("USDC", 6, Some(Network::Sepolia))
     };
     let proxy = KnownContract {
         kind: ContractKind::Erc20FeeProxy,

@@ -81,9 +81,8 @@ pub fn capture(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{currency::CurrencyKind, orchestrator_fees::OrchestratorFees, paying::charge::Charges};
+    use crate::domain::{orchestrator_fees::OrchestratorFees, paying::charge::Charges};
     use proptest::prelude::*;
-    use std::collections::HashMap;
 
     fn address(last: u8) -> Address {
         Address::Evm(alloy::primitives::Address::with_last_byte(last))
@@ -102,24 +101,9 @@ mod tests {
         }
     }
 
-    fn currency(symbol: &str, decimals: u8) -> Currency {
-        Currency {
-            id: format!("{symbol}-sepolia"),
-            aliases: Vec::new(),
-            name: symbol.into(),
-            symbol: symbol.into(),
-            decimals,
-            address: String::new(),
-            network: Some(Network::Sepolia),
-            kind: CurrencyKind::Erc20,
-            hash: String::new(),
-            conversion_paths: HashMap::new(),
-        }
-    }
-
     #[test]
     fn fees_are_capped_and_rounded_down_in_units_of_the_token() {
-        let usdc = currency("USDC", 6);
+        let usdc = Currency::sample("USDC", 6, Some(Network::Sepolia));
         let capture = |fees: &[CaptureTerms], currency: &Currency, gross: u64| {
             let charges = capture(fees, Network::Sepolia, currency, U256::from(gross));
             charges.map(|charges| {
@@ -146,7 +130,7 @@ mod tests {
             "0 % exempts"
         );
         assert_eq!(
-            capture(&one(FeeBearer::Payer, 100, None), &currency("FAU", 18), 10_000),
+            capture(&one(FeeBearer::Payer, 100, None), &Currency::sample("FAU", 18, Some(Network::Sepolia)), 10_000),
             Ok(vec![])
         );
         assert!(capture(&one(FeeBearer::Payee, 10_000, None), &usdc, 5).is_err());
@@ -190,7 +174,7 @@ mod tests {
             wide in any::<bool>(),
             parts in prop::collection::vec(1_u64..=1_000, 0..4),
         ) {
-            let usdc = currency("USDC", if wide { 18 } else { 6 });
+            let usdc = Currency::sample("USDC", if wide { 18 } else { 6 }, Some(Network::Sepolia));
             let gross = if wide { U256::from(gross) * U256::from(1_000_000_000_000_u64) } else { U256::from(gross) };
             let Ok(captured) = capture(&configs, Network::Sepolia, &usdc, gross) else { return Ok(()) };
             let charges: Charges = rated.iter().chain(&captured).copied().collect();

@@ -144,17 +144,11 @@ mod tests {
     use std::collections::{BTreeSet, HashMap};
 
     fn currency(id: &str, symbol: &str, decimals: u8, kind: CurrencyKind) -> Currency {
+        let network = (kind != CurrencyKind::Fiat).then_some(Network::Sepolia);
         Currency {
             id: id.into(),
-            aliases: Vec::new(),
-            name: id.into(),
-            symbol: symbol.into(),
-            decimals,
-            address: String::new(),
-            network: (kind != CurrencyKind::Fiat).then_some(Network::Sepolia),
             kind,
-            hash: String::new(),
-            conversion_paths: HashMap::new(),
+            ..Currency::sample(symbol, decimals, network)
         }
     }
 

@@ -211,23 +211,7 @@ fn micros(units: U256, decimals: u8) -> Option<U256> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{address::Address, amount::Percent, currency::CurrencyKind, paying::charge::FeeOrigin};
-    use std::collections::HashMap;
-
-    fn currency(symbol: &str, decimals: u8) -> Currency {
-        Currency {
-            id: format!("{symbol}-sepolia"),
-            aliases: Vec::new(),
-            name: symbol.into(),
-            symbol: symbol.into(),
-            decimals,
-            address: String::new(),
-            network: None,
-            kind: CurrencyKind::Erc20,
-            hash: String::new(),
-            conversion_paths: HashMap::new(),
-        }
-    }
+    use crate::domain::{address::Address, amount::Percent, network::Network, paying::charge::FeeOrigin};
 
     #[test]
     fn units_are_rounded_half_up_to_millionths() {
@@ -259,7 +243,7 @@ mod tests {
             (U256::from(100_000_000), charges.clone()),
             (U256::from(10_000_000), charges),
         ];
-        let usdc = currency("USDC", 6);
+        let usdc = Currency::sample("USDC", 6, Some(Network::Sepolia));
         let plan = FeePlan::of(PaymentFlow::GetPaid, FeeBearer::Payee, &usdc, &payments).unwrap();
         assert_eq!((plan.gross().as_str(), plan.fees().as_str()), ("110", "3.35"));
         assert_eq!(
@@ -285,10 +269,10 @@ mod tests {
     fn only_dollar_amounts_have_a_plan() {
         let payments = [(U256::from(1), Charges::default())];
         let plan = |currency| FeePlan::of(PaymentFlow::Pay, FeeBearer::Payer, &currency, &payments);
-        assert_eq!(plan(currency("FAU", 18)), None);
+        assert_eq!(plan(Currency::sample("FAU", 18, Some(Network::Sepolia))), None);
         let huge = [(U256::MAX, Charges::default())];
         assert_eq!(
-            FeePlan::of(PaymentFlow::Pay, FeeBearer::Payer, &currency("DAI", 1), &huge),
+            FeePlan::of(PaymentFlow::Pay, FeeBearer::Payer, &Currency::sample("DAI", 1, Some(Network::Sepolia)), &huge),
             None
         );
     }
