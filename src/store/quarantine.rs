@@ -32,7 +32,7 @@ const TEXT_MAX: usize = 2_000;
 pub struct QuarantineEntry {
     /// Row.
     pub id: QuarantineId,
-    /// What is unexpected.
+    /// The reason for the quarantine.
     pub oddity: Oddity,
     /// State.
     pub state: QuarantineState,

@@ -80,7 +80,7 @@ pub(crate) struct Dues {
     pub(crate) parents: Vec<Parent>,
     /// Every delivery.
     pub(crate) told: Vec<Told>,
-    /// What is known about the relayer, the account that executes payments.
+    /// The transactions of the relayer.
     pub(crate) relayer: Relayer,
 }
 
