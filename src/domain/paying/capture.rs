@@ -130,7 +130,11 @@ mod tests {
             "0 % exempts"
         );
         assert_eq!(
-            capture(&one(FeeBearer::Payer, 100, None), &Currency::sample("FAU", 18, Some(Network::Sepolia)), 10_000),
+            capture(
+                &one(FeeBearer::Payer, 100, None),
+                &Currency::sample("FAU", 18, Some(Network::Sepolia)),
+                10_000
+            ),
             Ok(vec![])
         );
         assert!(capture(&one(FeeBearer::Payee, 10_000, None), &usdc, 5).is_err());

@@ -272,7 +272,12 @@ mod tests {
         assert_eq!(plan(Currency::sample("FAU", 18, Some(Network::Sepolia))), None);
         let huge = [(U256::MAX, Charges::default())];
         assert_eq!(
-            FeePlan::of(PaymentFlow::Pay, FeeBearer::Payer, &Currency::sample("DAI", 1, Some(Network::Sepolia)), &huge),
+            FeePlan::of(
+                PaymentFlow::Pay,
+                FeeBearer::Payer,
+                &Currency::sample("DAI", 1, Some(Network::Sepolia)),
+                &huge
+            ),
             None
         );
     }
