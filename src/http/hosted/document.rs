@@ -1,23 +1,17 @@
 //! The page as HTML: everything that can be shown without a wallet.
 
 use super::{
-    assets, headers,
+    assets,
     link::{Details, LinkCurrency, LinkItem, LinkLock, VisitedLink},
     look::PageFrame,
-    visit::{PageVisit, VisitResult, is_token},
     words::{self, PageWords},
 };
 use crate::http::error;
 use chrono::{DateTime, Utc};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use poem::{
-    Request, Response, handler,
-    http::{StatusCode, header},
-    web::Data,
-};
 use qrcode::{Color, EcLevel, QrCode};
 use serde::Serialize;
-use std::{fmt::Write, sync::Arc};
+use std::fmt::Write;
 
 /// Maximum number of recipients listed in a document, starting with the first or with the one that `from` in the query
 /// selects. Scripts fetch the rest.
@@ -26,107 +20,7 @@ const RECEIVERS_MAX: usize = 50;
 /// Maximum number of fee receivers listed in a document. Scripts list all of them before the payer pays.
 const FEES_MAX: usize = 8;
 
-/// The page of a link.
-#[handler]
-pub(super) async fn shown(
-    Data(page): Data<&Arc<PageFrame>>,
-    visit: PageVisit,
-    request: &Request,
-) -> poem::Result<Response> {
-    let words = words::chosen(request, page.language);
-    match answered(page, words, &visit, request).await {
-        Ok(response) => Ok(response),
-        Err(problem) => failed(page, words, request, problem),
-    }
-}
-
-async fn answered(
-    page: &PageFrame,
-    words: &PageWords,
-    visit: &PageVisit,
-    request: &Request,
-) -> Result<Response, error::Problem> {
-    let (status, text) = match visit.find().await? {
-        VisitResult::Found(opened) => {
-            let link = visit.shown(page, &opened).await?;
-            let text = document(page, words, &link, first_of(request))?;
-            (error::paged(link.end().is_some()), text)
-        }
-        VisitResult::Unknown => (error::unknown_page(), closed(page, words, "unknown", html! {})),
-        VisitResult::TooOften(seconds) => {
-            let text = closed(page, words, "tooMany", html! {}).into_string();
-            return Ok(headers::later(request, error::crowded_page(), seconds, text));
-        }
-    };
-    Ok(headers::page(request, status, text.into_string()))
-}
-
-/// The page for a server error: the service is unavailable. Any other problem is returned as the error.
-pub(super) fn failed(
-    page: &PageFrame,
-    words: &PageWords,
-    request: &Request,
-    problem: error::Problem,
-) -> poem::Result<Response> {
-    if !problem.status.is_server_error() {
-        return Err(problem.into());
-    }
-    let text = closed(page, words, "away", html! {}).into_string();
-    Ok(match problem.retry_after_s {
-        Some(seconds) => headers::later(request, problem.status, seconds, text),
-        None => headers::page(request, problem.status, text),
-    })
-}
-
-/// Redirects links that carry their token in the query to their page. A truncated token gets the page of an unknown
-/// link. Without a token, the root redirects to the documentation.
-#[handler]
-pub(super) fn moved(Data(page): Data<&Arc<PageFrame>>, request: &Request) -> Response {
-    let query = request.uri().query().unwrap_or_default();
-    let token = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "token");
-    let token = token.map(|(_, token)| token);
-    if token.is_none() && request.uri().path() == "/" {
-        return led(error::elsewhere(), "/docs/".to_owned());
-    }
-    let Some(token) = token.filter(|token| is_token(token)) else {
-        return unknown(page, request);
-    };
-    let language = words::asked(request).map_or_else(String::new, |words| format!("?lang={}", words.code));
-    led(error::elsewhere(), format!("/pay/{token}{language}"))
-}
-
-/// Redirects a page address with a trailing slash, which some programs add, to the one without it.
-#[handler]
-pub(super) fn slashed(Data(page): Data<&Arc<PageFrame>>, request: &Request) -> Response {
-    let token = request.raw_path_param("token").filter(|token| is_token(token));
-    match (token, request.uri().query()) {
-        (Some(token), Some(query)) => led(error::elsewhere_for_good(), format!("/pay/{token}?{query}")),
-        (Some(token), None) => led(error::elsewhere_for_good(), format!("/pay/{token}")),
-        (None, _) => unknown(page, request),
-    }
-}
-
-fn led(status: StatusCode, address: String) -> Response {
-    Response::builder()
-        .status(status)
-        .header(header::LOCATION, address)
-        .finish()
-}
-
-/// The page of an unknown link.
-fn unknown(page: &PageFrame, request: &Request) -> Response {
-    let text = closed(page, words::chosen(request, page.language), "unknown", html! {});
-    headers::page(request, error::unknown_page(), text.into_string())
-}
-
-/// The index of the first recipient to list, from the query.
-fn first_of(request: &Request) -> usize {
-    let query = request.uri().query().unwrap_or_default();
-    let from = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "from");
-    from.and_then(|(_, from)| from.parse().ok()).unwrap_or_default()
-}
-
-fn document(page: &PageFrame, words: &PageWords, link: &VisitedLink, first: usize) -> Result<Markup, error::Problem> {
+pub(super) fn document(page: &PageFrame, words: &PageWords, link: &VisitedLink, first: usize) -> Result<Markup, error::Problem> {
     if let Some(end) = link.end() {
         return Ok(closed(page, words, end, ended(words, link)));
     }

@@ -11,6 +11,7 @@ mod document;
 mod headers;
 mod link;
 mod look;
+mod pages;
 mod receipt;
 mod view;
 mod visit;
@@ -24,15 +25,15 @@ use std::sync::Arc;
 pub fn routes(routes: Route, page: PageFrame) -> Route {
     let page = Arc::new(page);
     routes
-        .at("/", get(document::moved).data(page.clone()))
-        .at("/pay", get(document::moved).data(page.clone()))
-        .at("/pay/", get(document::moved).data(page.clone()))
+        .at("/", get(pages::moved).data(page.clone()))
+        .at("/pay", get(pages::moved).data(page.clone()))
+        .at("/pay/", get(pages::moved).data(page.clone()))
         .at("/pay/assets/:edition/:name", get(assets::file))
         .at("/pay/style/:edition", get(look::style_file).data(page.clone()))
         .at("/pay/logo/:edition", get(look::logo_file).data(page.clone()))
-        .at("/pay/:token", get(document::shown).data(page.clone()))
-        .at("/pay/:token/", get(document::slashed).data(page.clone()))
-        .at("/pay/:token/receipt", get(receipt::shown).data(page.clone()))
+        .at("/pay/:token", get(pages::show_payment).data(page.clone()))
+        .at("/pay/:token/", get(pages::slashed).data(page.clone()))
+        .at("/pay/:token/receipt", get(pages::show_receipt).data(page.clone()))
         .at("/pay/:token/state", get(calls::state).data(page))
         .at("/pay/:token/calldata", get(calls::calldata))
         .at("/pay/:token/intent", post(calls::intent))

@@ -1,65 +1,37 @@
 //! The receipt: a page to print that shows what anyone with the link may see.
 
 use super::{
-    document::{ListedReceivers, called, closed, failed, head, logo, moment, money, receivers, rows, transaction},
-    headers,
+    document::{ListedReceivers, called, head, logo, moment, money, receivers, rows, transaction},
     link::{Details, VisitedLink},
     look::PageFrame,
-    visit::{PageVisit, VisitResult},
-    words::{self, PageWords},
+    visit::PageVisit,
+    words::PageWords,
 };
-use crate::{domain::address::Address, flows::secure_payments::find, http::error};
+use crate::{
+    domain::address::Address,
+    flows::secure_payments::{find, opened::OpenedLink},
+    http::error,
+};
 use maud::{DOCTYPE, Markup, html};
-use poem::{Request, Response, handler, web::Data};
-use std::sync::Arc;
-
-/// The receipt of a link in any status, since money may arrive late.
-#[handler]
-pub(super) async fn shown(
-    Data(page): Data<&Arc<PageFrame>>,
-    visit: PageVisit,
-    request: &Request,
-) -> poem::Result<Response> {
-    let words = words::chosen(request, page.language);
-    match answered(page, words, &visit, request).await {
-        Ok(response) => Ok(response),
-        Err(problem) => failed(page, words, request, problem),
-    }
-}
-
-async fn answered(
-    page: &PageFrame,
-    words: &PageWords,
-    visit: &PageVisit,
-    request: &Request,
-) -> Result<Response, error::Problem> {
-    let (status, text) = match visit.find().await? {
-        VisitResult::Found(opened) => {
-            let link = visit.shown(page, &opened).await?;
-            let known = ReceiptDetails {
-                payer: find::payer(&visit.ctx, &opened).await?,
-                requests: opened.requests.iter().map(|request| request.id.0.clone()).collect(),
-            };
-            (error::paged(false), receipt(page, words, &link, &known))
-        }
-        VisitResult::Unknown => (error::unknown_page(), closed(page, words, "unknown", html! {})),
-        VisitResult::TooOften(seconds) => {
-            let text = closed(page, words, "tooMany", html! {}).into_string();
-            return Ok(headers::later(request, error::crowded_page(), seconds, text));
-        }
-    };
-    Ok(headers::page(request, status, text.into_string()))
-}
 
 /// Receipt details that the page does not show.
-struct ReceiptDetails {
+pub(super) struct ReceiptDetails {
     /// Payer address.
     payer: Option<Address>,
     /// Ids of the paid requests, in the order of the items.
     requests: Vec<String>,
 }
 
-fn receipt(page: &PageFrame, words: &PageWords, link: &VisitedLink, known: &ReceiptDetails) -> Markup {
+impl ReceiptDetails {
+    pub(super) async fn of(visit: &PageVisit, opened: &OpenedLink) -> Result<Self, error::Problem> {
+        Ok(Self {
+            payer: find::payer(&visit.ctx, opened).await?,
+            requests: opened.requests.iter().map(|request| request.id.0.clone()).collect(),
+        })
+    }
+}
+
+pub(super) fn receipt(page: &PageFrame, words: &PageWords, link: &VisitedLink, known: &ReceiptDetails) -> Markup {
     // Without a single transaction, the items of a multicall may have different payers.
     let has_sole_payer = |details: &Details| !details.is_multicall || link.tx_hash.is_some();
     let payer = known
