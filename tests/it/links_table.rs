@@ -6,8 +6,7 @@ use crate::support::{
     links::{link_of, payout_of, token_of},
     screening::Providers,
 };
-use prs::{domain::screening::SandboxAnswer, flows::secure_payments::expire};
-use sea_orm::{ConnectionTrait, Statement};
+use prs::flows::secure_payments::expire;
 use serde_json::{Value, json};
 
 const RECIPIENT: &str = "0x9965507D1a55bcC2695C58ba16FB37d819B0A4dc";
@@ -269,21 +268,13 @@ impl Table {
 
     /// A link whose recipient fails screening: only its owner learns its token.
     async fn refused(&self) -> Link {
-        self.providers.answer(BANNED, None, SandboxAnswer::Rejected);
-        let mut body = payout_of(BANNED, "5");
-        body["expiresIn"] = json!(LASTS_MS / 1_000);
-        body["accessPolicy"] = json!({ "mode": "kyt_all_wallets", "screeningProvider": "hypernative" });
-        self.app.payout_link(&body).await.expect(403);
-        let reader = self.app.ctx.db.reader();
-        let newest = "SELECT token, request_id FROM secure_payments JOIN secure_payment_items \
-                      ON secure_payments.id = secure_payment_id WHERE status = 'compliance_failed' \
-                      ORDER BY secure_payments.id DESC LIMIT 1";
-        let newest = Statement::from_string(reader.get_database_backend(), newest);
-        let row = reader.query_one_raw(newest).await.expect("reads").expect("a link");
-        let text = |name: &str| row.try_get::<String>("", name).expect("text");
+        let refused = self
+            .app
+            .refused_link(&self.providers, BANNED, Some(LASTS_MS / 1_000))
+            .await;
         Link {
-            token: text("token"),
-            request: json!(text("request_id")),
+            token: refused.token,
+            request: json!(refused.request),
         }
     }
 

@@ -519,7 +519,7 @@ async fn blocked_links(app: &TestApp, providers: &Providers, spare: &ChildLink) 
     app.settle().await;
     let withdrawn = payout(app, wallet(5), "1").await;
     app.withdraw_link(&withdrawn.token).await.expect(200);
-    let refused = app.refused_link(providers, BANNED).await;
+    let refused = app.refused_link(providers, BANNED, None).await;
     let failed = payout(app, wallet(6), "1").await;
     let statement = format!(
         "UPDATE requests SET status = 'failed' WHERE request_id = '{}'",

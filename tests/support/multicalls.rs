@@ -89,9 +89,12 @@ impl TestApp {
 
     /// Creates a payout link whose recipient fails screening. The response is a 403 without the token, so the link is
     /// read from the database.
-    pub async fn refused_link(&self, providers: &Providers, recipient: &str) -> ChildLink {
+    pub async fn refused_link(&self, providers: &Providers, recipient: &str, lasts_s: Option<i64>) -> ChildLink {
         providers.answer(recipient, None, SandboxAnswer::Rejected);
         let mut body = payout_of(recipient, "5");
+        if let Some(lasts_s) = lasts_s {
+            body["expiresIn"] = json!(lasts_s);
+        }
         body["accessPolicy"] = json!({ "mode": "kyt_all_wallets", "screeningProvider": "hypernative" });
         self.payout_link(&body).await.expect(403);
         let reader = self.ctx.db.reader();

@@ -84,12 +84,7 @@ async fn answer(
 }
 
 /// The page for a server error: the service is unavailable. Any other problem is returned as the error.
-fn failed(
-    page: &PageFrame,
-    words: &PageWords,
-    request: &Request,
-    problem: error::Problem,
-) -> poem::Result<Response> {
+fn failed(page: &PageFrame, words: &PageWords, request: &Request, problem: error::Problem) -> poem::Result<Response> {
     if !problem.status.is_server_error() {
         return Err(problem.into());
     }
