@@ -35,8 +35,8 @@ const FAILED: &str = "safe_execution_failed";
 
 /// Searches the executions that Safes owe on a chain, in the blocks that were settled as final.
 ///
-/// A deadline has passed once the clock and a searched block say so. A fast clock alone, or nodes that do not respond,
-/// end no report.
+/// The search for an execution ends without a result once both the clock and a searched block are past the deadline:
+/// the clock may be fast, and nodes may not respond.
 pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<()> {
     let network = chain.network();
     let reader = ctx.db.reader();
@@ -63,7 +63,7 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<()> {
     let reported = match proofs.list_emissions(&emitters, &OUTCOME_TOPICS, final_to).await {
         Ok(reported) => reported,
         Err(error) => {
-            // Otherwise these executions would keep all others from being searched.
+            // The next pass then searches other executions first. Otherwise these would block all others.
             for (awaited, _) in &searched {
                 store::safe_payers::note_searched(ctx.db.writer(), awaited, None, ctx.clock.now()).await?;
             }
@@ -117,7 +117,7 @@ struct PassProofs<'a> {
 }
 
 impl PassProofs<'_> {
-    /// A proven transaction; `Ok(None)` if no node knows it. Errors: it is to be proven in a later pass.
+    /// A proven transaction; `Ok(None)` if no node knows it. Errors: a later pass has to prove it.
     async fn find(&mut self, tx_hash: B256) -> Result<Option<ProvenTx>, PassError> {
         if let Some(known) = self.known.get(&tx_hash) {
             return Ok(known.clone());
@@ -177,8 +177,8 @@ async fn follow(
     Ok(store::safe_payers::note_searched(writer, awaited, read_to, now).await?)
 }
 
-/// The calls of a failed transaction of a Safe; none when its hash does not prove them. `None` when the nodes do not
-/// agree on the nonce, so the caller has to try again.
+/// The calls of a failed transaction of a Safe; empty when its hash does not prove them. `None` when the nodes do not
+/// agree on the nonce: the caller has to try again.
 async fn calls(ctx: &Ctx, awaited: &AwaitedExecution, proven: &ProvenTx) -> Option<Vec<SafeCall>> {
     let network = awaited.intent.source.network;
     let (Some(safe), Some(wallets)) = (awaited.intent.payer, ctx.partners.chains.wallets.get(&network)) else {

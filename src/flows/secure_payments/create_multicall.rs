@@ -35,7 +35,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 pub struct NewMulticall {
     /// Tokens of the links.
     pub tokens: Vec<SecurePaymentToken>,
-    /// How it is to be paid; `None` follows from the links.
+    /// How the caller wants to pay the multicall; if `None`, the links decide.
     pub kind: Option<ExecutionKind>,
 }
 

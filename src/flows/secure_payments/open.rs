@@ -63,8 +63,8 @@ pub async fn run(ctx: &Ctx, opened: &OpenedLink, look: &LinkVisit) -> FlowResult
     show(ctx, opened, look, true).await
 }
 
-/// The link for a payer, who learns what the wallet holds only if the link `is_executable`. Errors: those of [`run`]
-/// that do not depend on the state of the link.
+/// The link for a payer. The options of the payer are looked up only if the transaction that pays the link can be
+/// issued (`is_executable`). Errors: those of [`run`] that do not depend on the state of the link.
 pub(super) async fn show(
     ctx: &Ctx,
     opened: &OpenedLink,

@@ -17,7 +17,7 @@ use crate::{
     store,
 };
 
-/// Maximum number of Safes of a link that are remembered. Anyone with the token can name a Safe.
+/// Maximum number of Safes that are stored for a link. Anyone with the token can name a Safe.
 const SAFES_MAX: u64 = 100;
 
 /// Returns the calldata for the amount due, with allowances of exactly that amount; paid requests are left out.
@@ -55,7 +55,7 @@ pub async fn run(
     Ok(handout)
 }
 
-/// Whether a wallet is a Safe on the network of a payment. If the chain does not respond, it counts as none.
+/// Whether a wallet is a Safe on the network of a payment. If the chain does not respond, the wallet counts as no Safe.
 pub async fn is_safe(ctx: &Ctx, payment: &SecurePayment, wallet: Address) -> bool {
     matches!(safe::find(ctx, payment, Some(wallet)).await, Ok(Some(_)))
 }

@@ -30,7 +30,7 @@ const RETRY_AFTER_S: u32 = 600;
 /// Maximum number of executions that are searched for a platform on a network at once.
 const AWAITED_MAX: u64 = 100;
 
-/// The part of them that callers with a public credential may use.
+/// The part of [`AWAITED_MAX`] that callers with a public credential may use.
 const PUBLIC_AWAITED_MAX: u64 = 50;
 
 /// Maximum number of executions of one Safe that callers with a public credential may wait for at once.
@@ -185,7 +185,7 @@ pub async fn run(
             if known.kind == sent.hash.kind() {
                 known.clone()
             } else {
-                // Anyone can report the hash of a Safe as a transaction before.
+                // A stranger may have reported the hash of the Safe as the hash of a transaction.
                 admit_another(&tx, &present, sent, is_of_owner).await?;
                 PaymentIntent {
                     id: known.id.clone(),
