@@ -64,7 +64,7 @@ pub fn is_proxy(code_hash: &B256) -> bool {
 }
 
 impl SafeVersion {
-    /// The version of a contract to which Safes delegate; `None` for a contract that is none.
+    /// The version of a contract to which Safes delegate; `None` for any other contract.
     pub const fn of_singleton(kind: ContractKind) -> Option<Self> {
         match kind {
             ContractKind::Safe130 | ContractKind::SafeL2130 => Some(Self::V130),

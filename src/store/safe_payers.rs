@@ -31,8 +31,8 @@ fn key(payment: &SecurePayment, safe: &Address) -> Condition {
         .add(Column::Safe.eq(safe.canonical()))
 }
 
-/// Records that a Safe got calldata of a secure payment. If more than `kept` Safes did, the one that got it first and
-/// did not lock the link is forgotten.
+/// Records that a Safe got calldata of a secure payment. If more than `kept` Safes are then recorded, this call deletes
+/// the oldest other one that never locked the link.
 pub async fn note_handed(
     conn: &impl ConnectionTrait,
     payment: &SecurePayment,

@@ -980,7 +980,7 @@ pub async fn insert_intent(
     Ok(())
 }
 
-/// Number of reports of Safes that failed.
+/// Number of reported transactions of Safes whose calls failed.
 pub async fn count_failed(conn: &impl ConnectionTrait, payment: &SecurePayment) -> Result<u64, StoreError> {
     let failed = said(payment).filter(IntentColumn::State.eq(IntentState::Failed.wire()));
     Ok(failed.count(conn).await?)

@@ -1,6 +1,6 @@
 //! Proofs of single transactions, and the search for transactions with events of a contract.
 //!
-//! Nodes only say where a transaction is. The proof is the one of whole blocks ([`super::settle`]).
+//! Nodes only say in which block a transaction is. The block is proven like any other ([`super::settle`]).
 
 use super::{
     EvmChain, LookupTimeout, block_ref, header_at,
@@ -40,7 +40,7 @@ struct StatedPosition {
 /// thousands, and each of them is proven.
 const NAMED_MAX: usize = 3;
 
-/// By what a search over too many blocks is divided before it is repeated.
+/// Divisor of the number of blocks of a search, when a node refuses the search because of too many blocks.
 const NARROWING: u64 = 8;
 
 #[async_trait]
@@ -100,7 +100,7 @@ impl TxProofs for EvmChain {
             let of_nodes = || answers.given.iter().filter_map(move |(_, given)| given.get(place));
             ReportedEmissions {
                 tx_hashes: of_nodes().flat_map(|found| &found.tx_hashes).copied().collect(),
-                // A node that did not search sorts before all others.
+                // `None`, from a node that did not search, is less than every block.
                 read_to: of_nodes().map(|found| found.read_to).min().flatten(),
             }
         });

@@ -95,8 +95,8 @@ wire_text! {
 }
 
 impl IntentState {
-    /// Whether a repeated report of a Safe locks the link again: nothing is known about its execution. After the owner
-    /// ended the wait, only the owner can lock again.
+    /// Whether a repeated report of a Safe locks the link again: it does while no execution is known. After the owner
+    /// ended the wait, only the owner can lock the link again.
     pub const fn may_lock(self, is_of_owner: bool) -> bool {
         match self {
             Self::Reported | Self::AwaitingExecution | Self::DeadlinePassed => true,
