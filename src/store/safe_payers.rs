@@ -1,6 +1,6 @@
 //! Safes that got calldata of a secure payment, and the search for what they executed.
 
-use super::{StoreError, columns, secure_payments::intent};
+use super::{StoreError, columns, requests, secure_payments::intent};
 use crate::domain::{
     address::Address,
     ids::{PlatformId, SecurePaymentId},
@@ -13,7 +13,7 @@ use entities::{
     secure_payment_safes::{ActiveModel, Column, Entity, Model},
 };
 use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
     sea_query::{Expr, OnConflict},
 };
 
@@ -159,15 +159,15 @@ pub async fn count_awaited(
     network: Network,
     up_to: u64,
 ) -> Result<(u64, u64), StoreError> {
-    let awaited = || {
-        Intents::find()
+    let awaited = |of: Expr| {
+        let rows = Intents::find().select_only().column(Intent::Id).filter(of);
+        let rows = rows
             .filter(Intent::Network.eq(network.id()))
-            .filter(Expr::cust(AWAITING))
-            .limit(up_to)
+            .filter(Expr::cust(AWAITING));
+        requests::count_up_to(conn, rows.into_query(), up_to)
     };
-    let of_platform = awaited().filter(Intent::PlatformId.eq(platform.as_str())).count(conn);
-    let of_platform = of_platform.await?;
-    let of_safe = awaited().filter(Intent::Payer.eq(safe.canonical())).count(conn).await?;
+    let of_platform = awaited(Intent::PlatformId.eq(platform.as_str())).await?;
+    let of_safe = awaited(Intent::Payer.eq(safe.canonical())).await?;
     Ok((of_platform, of_safe))
 }
 
