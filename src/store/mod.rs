@@ -279,6 +279,16 @@ pub struct Scope {
     pub client: Option<ClientRowId>,
 }
 
+impl Scope {
+    /// All rows of a platform.
+    pub fn of_platform(platform: &PlatformId) -> Self {
+        Self {
+            platform: platform.clone(),
+            client: None,
+        }
+    }
+}
+
 impl From<&PlatformCaller> for Scope {
     fn from(caller: &PlatformCaller) -> Self {
         Self {

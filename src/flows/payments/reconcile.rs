@@ -415,10 +415,7 @@ async fn recount(ctx: &Ctx, request: &Request, mandate: Option<&Mandate>) -> Flo
     }
     // Read again in one transaction, because a payment may have been credited in the meantime.
     let tx = ctx.db.begin("recount_request").await?;
-    let scope = Scope {
-        platform: request.origin.platform.clone(),
-        client: None,
-    };
+    let scope = Scope::of_platform(&request.origin.platform);
     let Some(request) = store::requests::find(&tx, &scope, request.id.as_str()).await? else {
         return Ok(None);
     };

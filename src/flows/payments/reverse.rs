@@ -128,10 +128,7 @@ async fn counted(
     platform: &PlatformId,
     request_id: &str,
 ) -> FlowResult<Option<(Request, Vec<PaymentRecord>)>> {
-    let owner = Scope {
-        platform: platform.clone(),
-        client: None,
-    };
+    let owner = Scope::of_platform(&platform);
     let Some(request) = store::requests::find(tx, &owner, request_id).await? else {
         return Ok(None);
     };

@@ -243,10 +243,7 @@ async fn found(
     input: &NewBatch,
     client: Option<&ClientId>,
 ) -> FlowResult<Vec<PaymentDue>> {
-    let whole_platform = Scope {
-        platform: caller.platform.clone(),
-        client: None,
-    };
+    let whole_platform = Scope::of_platform(&caller.platform);
     let mut known = store::requests::find_all(ctx.db.reader(), &whole_platform, ids).await?;
     let mut unknown = Vec::new();
     let mut requests = Vec::with_capacity(ids.len());

@@ -23,10 +23,7 @@ use crate::{
 /// Any credential of the owning platform can read it, but a public client ID cannot read requests of links that hide
 /// details. Source: rules P.3.3; decisions D23; decisions D32.
 pub async fn find(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowResult<Request> {
-    let whole_platform = Scope {
-        platform: caller.platform.clone(),
-        client: None,
-    };
+    let whole_platform = Scope::of_platform(&caller.platform);
     let found = store::requests::find(ctx.db.reader(), &whole_platform, request_id).await?;
     let shown = found.filter(|request| !(caller.is_public() && request.is_hidden));
     Ok(shown.ok_or_else(not_found)?)
@@ -35,10 +32,7 @@ pub async fn find(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowR
 /// Reads a request again and locks it until the transaction ends.
 async fn find_locked(tx: &Tx, request: &Request) -> FlowResult<Request> {
     store::requests::lock(tx, request).await?;
-    let whole_platform = Scope {
-        platform: request.origin.platform.clone(),
-        client: None,
-    };
+    let whole_platform = Scope::of_platform(&request.origin.platform);
     let found = store::requests::find(tx, &whole_platform, request.id.as_str()).await?;
     Ok(found.ok_or_else(not_found)?)
 }

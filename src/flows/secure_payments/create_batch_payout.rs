@@ -62,10 +62,7 @@ pub async fn run(
         let locked = store::secure_payments::lock_all(&tx, &Scope::from(caller), &tokens).await?;
         let now = ctx.clock.now();
         let originals = chosen(&tokens, locked, now)?;
-        let owner = Scope {
-            platform: caller.platform.clone(),
-            client: None,
-        };
+        let owner = Scope::of_platform(&caller.platform);
         let items = originals.iter().flat_map(|payment| &payment.items);
         let ids: Vec<String> = items.map(|item| item.request_id.0.clone()).collect();
         let known = store::requests::find_all(&tx, &owner, &ids).await?;

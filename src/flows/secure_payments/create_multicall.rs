@@ -132,10 +132,7 @@ async fn gather(
     caller: &PlatformCaller,
     links: Vec<SecurePayment>,
 ) -> FlowResult<HashMap<SecurePaymentToken, Child>> {
-    let owner = Scope {
-        platform: caller.platform.clone(),
-        client: None,
-    };
+    let owner = Scope::of_platform(&caller.platform);
     let firsts = links.iter().filter_map(|link| link.items.first());
     let ids: Vec<String> = firsts.map(|item| item.request_id.0.clone()).collect();
     let known = store::requests::find_all(tx, &owner, &ids).await?;

@@ -45,10 +45,7 @@ pub async fn by_token(ctx: &Ctx, token: &str) -> FlowResult<OpenedLink> {
 
 /// Reads the requests of a secure payment.
 pub(super) async fn with_requests(ctx: &Ctx, payment: SecurePayment) -> FlowResult<OpenedLink> {
-    let owner = Scope {
-        platform: payment.origin.platform.clone(),
-        client: None,
-    };
+    let owner = Scope::of_platform(&payment.origin.platform);
     let ids: Vec<String> = payment.items.iter().map(|item| item.request_id.0.clone()).collect();
     let mut known = store::requests::find_all(ctx.db.reader(), &owner, &ids).await?;
     let requests = ids.iter().map(|id| known.remove(id));

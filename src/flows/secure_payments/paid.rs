@@ -49,10 +49,7 @@ async fn one(ctx: &Ctx, payment: &PaymentRecord) -> FlowResult<()> {
     let (Some(wallet), reader) = (payment.payer, ctx.db.reader()) else {
         return Ok(());
     };
-    let owner = Scope {
-        platform: payment.platform.clone(),
-        client: None,
-    };
+    let owner = Scope::of_platform(&payment.platform);
     let Some(request) = store::requests::find(reader, &owner, &payment.request_id).await? else {
         return Ok(());
     };

@@ -20,10 +20,7 @@ use crate::{
 ///
 /// Errors: the link is unknown or of another platform (404).
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, token: &str) -> FlowResult<SecurePayment> {
-    let whole_platform = Scope {
-        platform: caller.platform.clone(),
-        client: None,
-    };
+    let whole_platform = Scope::of_platform(&caller.platform);
     let now = ctx.clock.now();
     let tx = ctx.db.begin("release_secure_payment").await?;
     let tokens = [SecurePaymentToken(token.to_owned())];

@@ -17,10 +17,7 @@ const NEVER: DateTime<Utc> = DateTime::UNIX_EPOCH;
 /// Errors: the link is unknown or of another platform (404); it is already paid, or paying its recipient is forbidden
 /// (409). Source: rules S.2.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, token: &str) -> FlowResult<SecurePayment> {
-    let whole_platform = Scope {
-        platform: caller.platform.clone(),
-        client: None,
-    };
+    let whole_platform = Scope::of_platform(&caller.platform);
     let tx = ctx.db.begin("withdraw_secure_payment").await?;
     let tokens = [SecurePaymentToken(token.to_owned())];
     store::secure_payments::lock_requests(&tx, &whole_platform, &tokens).await?;

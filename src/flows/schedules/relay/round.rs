@@ -197,10 +197,7 @@ impl Round<'_> {
         let Some(execution) = store::schedules::find_execution(conn, schedule, number).await? else {
             return Ok(None);
         };
-        let owner = Scope {
-            platform: schedule.origin.platform.clone(),
-            client: None,
-        };
+        let owner = Scope::of_platform(&schedule.origin.platform);
         let request = store::requests::find(conn, &owner, execution.request_id.as_str()).await?;
         let missing = || {
             Fault(anyhow!(
