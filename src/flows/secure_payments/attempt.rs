@@ -10,7 +10,7 @@ use crate::{
         secure_payment::{SecurePayment, access::LinkPayer, attempt::AttemptId, multicall::check_children},
     },
     flows::FlowResult,
-    store::{self, Scope, Tx},
+    store::{self, Tx},
 };
 use chrono::{DateTime, Utc};
 
@@ -64,13 +64,8 @@ pub async fn withdraw(ctx: &Ctx, opened: &OpenedLink, id: AttemptId) -> FlowResu
 
 async fn locked(ctx: &Ctx, opened: &OpenedLink, name: &'static str) -> FlowResult<(Tx, SecurePayment)> {
     let payment = &opened.payment;
-    let owner = Scope {
-        platform: payment.origin.platform.clone(),
-        client: None,
-    };
     let tx = ctx.db.begin(name).await?;
-    let found = store::secure_payments::lock_all(&tx, &owner, std::slice::from_ref(&payment.token)).await?;
-    let present = found.into_iter().next();
+    let present = store::secure_payments::lock_one(&tx, &payment.origin.platform, &payment.id).await?;
     Ok((
         tx,
         present.ok_or_else(|| Refusal::not_found("Secure payment not found"))?,

@@ -23,7 +23,7 @@ use crate::{
         admission::{HeldPermit, holder_of, require},
     },
     ports::screening::Screener,
-    store::{self, Scope},
+    store,
 };
 use futures_util::future::join_all;
 use std::{
@@ -246,11 +246,7 @@ async fn open(
 ) -> FlowResult<WalletsToCheck> {
     let (platform, now) = (&payment.origin.platform, ctx.clock.now());
     let tx = ctx.db.begin("ask_screening").await?;
-    let owner = Scope {
-        platform: platform.clone(),
-        client: None,
-    };
-    store::secure_payments::lock_all(&tx, &owner, std::slice::from_ref(&payment.token)).await?;
+    store::secure_payments::lock_one(&tx, platform, &payment.id).await?;
     store::screenings::forget_questions(&tx, platform, &payment.id, now - screening::WINDOW).await?;
     let questions = store::screenings::questions(&tx, platform, &payment.id).await?;
     let known = store::screenings::of_wallets(&tx, platform, &payment.id, missing).await?;

@@ -14,7 +14,7 @@ use crate::{
         webhook::DeliveryState,
     },
     flows::{FlowResult, publish},
-    store::{self, Scope},
+    store,
 };
 use chrono::{DateTime, Utc};
 
@@ -43,11 +43,7 @@ pub(super) async fn refused(ctx: &Ctx, payment: &SecurePayment, wallet: &Address
     }
     // Several calls may reach this point at the same time. Only the first one that gets the lock sends the event.
     let tx = ctx.db.begin("tell_refused_wallet").await?;
-    let owner = Scope {
-        platform: payment.origin.platform.clone(),
-        client: None,
-    };
-    store::secure_payments::lock_all(&tx, &owner, std::slice::from_ref(&payment.token)).await?;
+    store::secure_payments::lock_one(&tx, &payment.origin.platform, &payment.id).await?;
     let present = store::secure_payments::find_report(&tx, payment, wallet).await?;
     let others = store::secure_payments::count_told(&tx, payment, since, until, TOLD_IN_AN_HOUR).await?;
     let Some(next) = occasion(told(present, has_failed && present == before), others, now) else {
