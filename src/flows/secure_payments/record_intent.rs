@@ -19,7 +19,7 @@ use crate::{
         },
     },
     flows::FlowResult,
-    store::{self, Scope, Sealing, Tx},
+    store::{self, Sealing, Tx},
 };
 use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
@@ -168,15 +168,8 @@ pub async fn run(
     let searched_to = store::cursors::load(reader, network).await?;
     let searched_to = searched_to.map(|cursor| cursor.finalized.number);
     let tx = ctx.db.begin("record_intent").await?;
-    let owner = Scope {
-        platform: payment.origin.platform.clone(),
-        client: None,
-    };
-    let locked = store::secure_payments::lock_all(&tx, &owner, std::slice::from_ref(&payment.token)).await?;
-    let present = locked
-        .into_iter()
-        .next()
-        .ok_or_else(|| Refusal::not_found("Secure payment not found"))?;
+    let present = store::secure_payments::lock_one(&tx, &payment.origin.platform, &payment.id).await?;
+    let present = present.ok_or_else(|| Refusal::not_found("Secure payment not found"))?;
     present.payable_at(now).map_err(Refusal::from)?;
     let known = store::secure_payments::find_intent(&tx, &present, network, &hash).await?;
     let mut intent = match &known {
@@ -200,8 +193,7 @@ pub async fn run(
         }
     };
     if let ReportedHash::Safe { deadline, .. } = sent.hash
-        && asks_for_lock
-        && (known.is_none() || intent.state.may_lock(is_of_owner))
+        && intent.state.may_lock(is_of_owner)
     {
         let asked = AskedLock {
             safe_tx_hash: hash,
@@ -250,8 +242,8 @@ fn check_known(known: &PaymentIntent, sent: &ReportedPayment, is_of_owner: bool)
         let sentence = format!("must be a new hash: it was reported as a {}", known.kind.words());
         return Err(Refusal::field(kind.field(), sentence));
     }
-    let is_of_safe = known.kind == IntentKind::Safe && !is_of_owner;
-    if is_of_safe && known.payer.is_some() && known.payer != sent.payer {
+    let is_of_other_safe = known.kind == IntentKind::Safe && known.payer.is_some() && known.payer != sent.payer;
+    if is_of_other_safe && !is_of_owner {
         return Err(Refusal::conflict("This transaction was reported for another Safe"));
     }
     Ok(())
@@ -349,15 +341,13 @@ async fn admit_search(tx: &Tx, payment: &SecurePayment, intent: &PaymentIntent, 
     let (platform, network) = (&payment.origin.platform, intent.source.network);
     let awaited = store::safe_payers::count_awaited(tx, platform, &safe, network, AWAITED_MAX);
     let (of_platform, of_safe) = awaited.await?;
-    let sentence = match is_of_owner {
-        true if of_platform >= AWAITED_MAX => {
-            format!("{of_platform} links of this platform wait for Safes on {network}")
-        }
-        false if of_platform >= PUBLIC_AWAITED_MAX => {
-            format!("{of_platform} links of this platform wait for Safes on {network}")
-        }
-        false if of_safe >= OF_SAFE_MAX => format!("{of_safe} links wait for this Safe on {network}"),
-        _ => return Ok(()),
+    let of_platform_max = if is_of_owner { AWAITED_MAX } else { PUBLIC_AWAITED_MAX };
+    let sentence = if of_platform >= of_platform_max {
+        format!("{of_platform} links of this platform wait for Safes on {network}")
+    } else if !is_of_owner && of_safe >= OF_SAFE_MAX {
+        format!("{of_safe} links wait for this Safe on {network}")
+    } else {
+        return Ok(());
     };
     Err(Refusal::new(RefusalKind::TooMany, sentence).after(RETRY_AFTER_S).into())
 }
