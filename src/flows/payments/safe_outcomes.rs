@@ -217,7 +217,6 @@ async fn conclude(
     let Some(found) = found.filter(is_same) else {
         return Ok(());
     };
-    let failures = store::secure_payments::count_failed(&tx, &payment).await?;
     let ended = PaymentIntent {
         state,
         executed_by: execution.as_ref().map(|(proven, _)| proven.tx_hash),
@@ -236,10 +235,7 @@ async fn conclude(
         store::secure_payments::set_lock(&tx, &unlocked).await?;
     }
     if let Some((proven, calls)) = execution.filter(|_| payment.payable_at(now).is_ok()) {
-        let owner = Scope {
-            platform: payment.origin.platform.clone(),
-            client: None,
-        };
+        let owner = Scope::of_platform(&payment.origin.platform);
         let ids: Vec<String> = payment.items.iter().map(|item| item.request_id.0.clone()).collect();
         let requests = store::requests::find_all(&tx, &owner, &ids).await?;
         let contracts: Vec<EvmAddress> = ctx
@@ -253,7 +249,9 @@ async fn conclude(
             let pays = |call: &SafeCall| payee.is_some_and(|payee| call.pays(&contracts, request.reference, payee));
             request.payable().is_ok() && calls.iter().any(pays)
         };
-        let execution = u32::try_from(failures).unwrap_or(u32::MAX).saturating_add(1);
+        // The failure of this transaction is stored above and counts.
+        let failures = store::secure_payments::count_failed(&tx, &payment).await?;
+        let execution = u32::try_from(failures).unwrap_or(u32::MAX);
         let mut failed: Vec<&Request> = requests.values().filter(is_paid_by).collect();
         failed.sort_by(|one, other| one.row.cmp(&other.row));
         let events: Vec<Event> = failed
