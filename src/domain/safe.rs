@@ -9,7 +9,7 @@ use super::{
         batch_contract::BatchConversionPayments,
         fee_proxy::{Erc20ConversionProxy, Erc20FeeProxy, EthConversionProxy, EthereumFeeProxy},
     },
-    proven_tx::{ProvenLog, ProvenTx},
+    proven_tx::ProvenTx,
     reference::PaymentReference,
     wire_text::wire_text,
 };
@@ -122,14 +122,15 @@ pub fn outcome_in(proven: &ProvenTx, safe: &Address, safe_tx_hash: &B256) -> Opt
             FAILURE => SafeOutcome::Failed,
             _ => return None,
         };
-        (hash_in(log)? == *safe_tx_hash).then_some(outcome)
+        (hash_in(&log.topics, &log.data)? == *safe_tx_hash).then_some(outcome)
     });
     outcomes.next()
 }
 
-fn hash_in(log: &ProvenLog) -> Option<B256> {
-    match (log.topics.as_slice(), log.data.len()) {
-        ([_], length) if length == 2 * WORD => log.data.get(..WORD).map(B256::from_slice),
+/// The hash of the transaction that an event of a Safe names; `None` if the event has another form.
+pub fn hash_in(topics: &[B256], data: &[u8]) -> Option<B256> {
+    match (topics, data.len()) {
+        ([_], length) if length == 2 * WORD => data.get(..WORD).map(B256::from_slice),
         ([_, hash], WORD) => Some(*hash),
         _ => None,
     }
@@ -244,7 +245,7 @@ const SELECTOR: usize = 4;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{network::Network, payment::BlockRef};
+    use crate::domain::{network::Network, payment::BlockRef, proven_tx::ProvenLog};
     use alloy::primitives::{address, bytes, hex};
     use chrono::DateTime;
 

@@ -13,6 +13,7 @@ use crate::{
     domain::{
         address::Address,
         proven_tx::{ProvenLog, ProvenTx},
+        safe::hash_in,
     },
     ports::chain::{ChainError, Emitter, ReportedEmissions, TxProofs},
 };
@@ -25,9 +26,6 @@ use std::collections::BTreeSet;
 
 /// Maximum number of concurrent searches on one node.
 const SEARCHES_AT_ONCE: usize = 8;
-
-/// Length of one value in the data of an event.
-const WORD: usize = 32;
 
 /// The position that the receipt of a transaction states.
 #[derive(Deserialize)]
@@ -127,13 +125,7 @@ impl NodeEmissions {
                 "the node returned an event that was not requested".to_owned(),
             ));
         }
-        let mark = emitter.mark;
-        // The mark is the second of two topics, or the first of two words of data. Other forms are no requested events.
-        let is_marked = |log: &&RawLog| match (log.topics.as_slice(), log.data.len()) {
-            ([_, topic], WORD) => *topic == mark,
-            ([_], length) => length == 2 * WORD && log.data.starts_with(mark.as_slice()),
-            _ => false,
-        };
+        let is_marked = |log: &&RawLog| hash_in(&log.topics, &log.data) == Some(emitter.mark);
         let mut tx_hashes = BTreeSet::new();
         for tx_hash in logs.iter().filter(is_marked).filter_map(|log| log.transaction_hash) {
             if tx_hashes.len() < NAMED_MAX {

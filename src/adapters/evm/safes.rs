@@ -22,9 +22,6 @@ sol! {
     }
 }
 
-/// Number of leading zero bytes of an address in storage.
-const PADDING: usize = 12;
-
 /// The contract to which a Safe delegates, and its version, according to one node; `None` for an account that is
 /// certainly no Safe.
 ///
@@ -38,8 +35,8 @@ pub(super) async fn contract_of(
     let slot = line
         .call::<B256>("eth_getStorageAt", (wallet, U256::ZERO, "latest"))
         .await?;
-    let (padding, singleton) = slot.split_at(PADDING);
-    if slot.is_zero() || padding.iter().any(|byte| *byte != 0) {
+    let singleton = EvmAddress::from_word(slot);
+    if slot.is_zero() || singleton.into_word() != slot {
         return Ok(None);
     }
     let version = match ask(line, wallet, &Safe::VERSIONCall {}).await {
@@ -50,7 +47,7 @@ pub(super) async fn contract_of(
     let code: Bytes = line.call("eth_getCode", (wallet, "latest")).await?;
     Ok(Some(SafeContract {
         code_hash: keccak256(&code),
-        singleton: Address::on(network, EvmAddress::from_slice(singleton)),
+        singleton: Address::on(network, singleton),
         version,
     }))
 }
