@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// A page of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LinkPage {
+enum HostedPage {
     /// The page with which a payer pays.
     Payment,
     /// The receipt of a link in any status, since money may arrive late.
@@ -33,7 +33,7 @@ pub(super) async fn show_payment(
     visit: PageVisit,
     request: &Request,
 ) -> poem::Result<Response> {
-    show(page, &visit, request, LinkPage::Payment).await
+    show(page, &visit, request, HostedPage::Payment).await
 }
 
 /// The receipt of a link.
@@ -43,10 +43,10 @@ pub(super) async fn show_receipt(
     visit: PageVisit,
     request: &Request,
 ) -> poem::Result<Response> {
-    show(page, &visit, request, LinkPage::Receipt).await
+    show(page, &visit, request, HostedPage::Receipt).await
 }
 
-async fn show(page: &PageFrame, visit: &PageVisit, request: &Request, asked: LinkPage) -> poem::Result<Response> {
+async fn show(page: &PageFrame, visit: &PageVisit, request: &Request, asked: HostedPage) -> poem::Result<Response> {
     let words = words::chosen(request, page.language);
     answer(page, words, visit, request, asked)
         .await
@@ -58,17 +58,17 @@ async fn answer(
     words: &PageWords,
     visit: &PageVisit,
     request: &Request,
-    asked: LinkPage,
+    asked: HostedPage,
 ) -> Result<Response, error::Problem> {
     let (status, text) = match visit.find().await? {
         VisitResult::Found(opened) => {
             let link = visit.shown(page, &opened).await?;
             match asked {
-                LinkPage::Payment => {
+                HostedPage::Payment => {
                     let text = document(page, words, &link, first_of(request))?;
                     (error::paged(link.end().is_some()), text)
                 }
-                LinkPage::Receipt => {
+                HostedPage::Receipt => {
                     let known = ReceiptDetails::of(visit, &opened).await?;
                     (error::paged(false), receipt(page, words, &link, &known))
                 }
