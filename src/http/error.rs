@@ -741,11 +741,7 @@ impl DocumentedStatus {
             }
         };
         let problem = Problem::new(status, sentence).with_progress(progress);
-        let body = ErrorBody {
-            branding: None,
-            ..problem.body(Some(CALL_ID))
-        };
-        body.to_json().unwrap_or_default()
+        problem.body(Some(CALL_ID)).to_json().unwrap_or_default()
     }
 
     /// The example body of an operation for a multicall that one of its links blocks; `sentence` is its message.

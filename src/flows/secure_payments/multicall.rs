@@ -180,17 +180,8 @@ impl OpenedMulticall {
     }
 
     /// The sums in the currency of all children, or in dollars. `None` when there is neither.
-    pub fn totals(&self, ctx: &Ctx) -> Option<AmountTotals> {
-        let currencies: BTreeSet<&str> = self
-            .children
-            .iter()
-            .map(|child| child.request.terms.payment_currency.as_str())
-            .collect();
-        let sole = match currencies.into_iter().collect::<Vec<_>>()[..] {
-            [sole] => ctx.catalogue.find(sole),
-            _ => None,
-        };
-        if let Some(currency) = sole {
+    pub fn totals(&self, ctx: &Ctx, opened: &OpenedLink) -> Option<AmountTotals> {
+        if let Some(currency) = opened.sole_currency().and_then(|sole| ctx.catalogue.find(sole)) {
             return AmountTotals::of(self.children.iter().map(|child| child.totals(currency.decimals)));
         }
         let plans: Option<Vec<&FeePlan>> = self.children.iter().map(|child| child.fee_plan.as_ref()).collect();

@@ -153,15 +153,16 @@ impl OpenedLink {
         self.requests.iter().zip(charges)
     }
 
+    /// Id of the currency of all requests; `None` if they are in several currencies.
+    pub fn sole_currency(&self) -> Option<&str> {
+        let mut ids = self.requests.iter().map(|request| &request.terms.payment_currency);
+        let first = ids.next()?;
+        ids.all(|id| id == first).then_some(first)
+    }
+
     /// Fees in dollars; `None` unless the whole payment is in one dollar token.
     pub fn fee_plan(&self, ctx: &Ctx) -> Option<FeePlan> {
-        let currencies = self.requests.iter().map(|request| &request.terms.payment_currency);
-        let mut currencies = currencies.clone().zip(currencies.skip(1));
-        let first = self.requests.first()?;
-        if currencies.any(|(one, next)| one != next) {
-            return None;
-        }
-        let currency = ctx.catalogue.find(&first.terms.payment_currency)?;
+        let currency = ctx.catalogue.find(self.sole_currency()?)?;
         let payments: Vec<PlannedPayment> = self
             .due()
             .map(|(request, charges)| (charges.gross_of(request.ledger.expected), charges.clone()))

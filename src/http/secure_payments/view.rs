@@ -59,15 +59,21 @@ pub(super) fn created(made: &CreatedSecurePayment) -> SecurePaymentCreated {
     }
 }
 
+fn payees(opened: &OpenedLink) -> Vec<Address> {
+    let payees = opened.requests.iter().map(|request| request.terms.payee);
+    payees.flatten().collect()
+}
+
+fn request_ids(opened: &OpenedLink) -> Vec<RequestIdText> {
+    let ids = opened.requests.iter().map(|request| &request.id);
+    ids.map(RequestIdText::written).collect()
+}
+
 /// The fee plan for a payer. It leaves out the address of a fee receiver that is a hidden payee.
 fn masked_plan(opened: &OpenedLink, plan: &FeePlan) -> FeePlanView {
     let mut view = fee_plan(plan);
     if opened.payment.policy.hides_payee {
-        let payees: Vec<Address> = opened
-            .requests
-            .iter()
-            .filter_map(|request| request.terms.payee)
-            .collect();
+        let payees = payees(opened);
         for (line, shown) in plan.lines.iter().zip(&mut view.fees) {
             if payees.contains(&line.charge.receiver) {
                 shown.destination_ref = FeeDestination::default();
@@ -299,10 +305,6 @@ pub(super) fn shown(opened: &OpenedLink, shown: &LinkView, is_seen: bool) -> Sec
     let is_masked = payment.policy.hides_payee;
     let plan = shown.fee_plan.as_ref();
     let redirect = payment.about.redirect.as_ref();
-    let request_ids = opened
-        .requests
-        .iter()
-        .map(|request| RequestIdText::written(&request.id));
     let facts = SecurePaymentFacts {
         status,
         redirect_url: OrNull(redirect.map(|redirect| redirect.url.clone())),
@@ -320,15 +322,11 @@ pub(super) fn shown(opened: &OpenedLink, shown: &LinkView, is_seen: bool) -> Sec
         expires_at,
         in_flight: opened.in_flight_until(is_seen).is_some(),
     };
-    let payees: Vec<Address> = opened
-        .requests
-        .iter()
-        .filter_map(|request| request.terms.payee)
-        .collect();
+    let payees = payees(opened);
     match (payment.kind(), opened.requests.as_slice(), payees.as_slice()) {
         (SecurePaymentKind::Single, [request], [payee]) => SecurePaymentView::Single(SingleSecurePayment {
             payment_type: payment.kind(),
-            request_ids: request_ids.collect(),
+            request_ids: request_ids(opened),
             payee: address(*payee, is_masked),
             amount: AmountText::written(&request.terms.amount),
             payment_currency: CurrencyIdText::written(&request.terms.payment_currency),
@@ -338,7 +336,7 @@ pub(super) fn shown(opened: &OpenedLink, shown: &LinkView, is_seen: bool) -> Sec
         }),
         (_, requests, payees) => SecurePaymentView::Batch(BatchSecurePayment {
             payment_type: payment.kind(),
-            request_ids: request_ids.collect(),
+            request_ids: request_ids(opened),
             payees: payees
                 .iter()
                 .map(|payee| PayeeText::written(address(*payee, is_masked)))
@@ -390,17 +388,7 @@ fn bundle(opened: &OpenedLink, texts: HandoutTexts<'_>) -> FeeBundle {
     };
     let (by_payer, by_payee) = (borne_by(FeeBearer::Payer), borne_by(FeeBearer::Payee));
     let human = |units: U256| texts.amount(0, units);
-    let summary = net(&bundle.legs).map(|net| {
-        let (gross, total) = (net.saturating_add(by_payee), by_payer.saturating_add(by_payee));
-        FeeAmountSummary {
-            gross_amount: human(gross),
-            net_recipient_amount: human(net),
-            total_fees: human(total),
-            payee_borne_fees: human(by_payee),
-            payer_borne_fees: human(by_payer),
-            payer_total: human(net.saturating_add(total)),
-        }
-    });
+    let summary = net(&bundle.legs).map(|net| amount_summary(net.saturating_add(by_payee), by_payer, by_payee, human));
     FeeBundle {
         bundle_id: OrNull(None),
         default_fee_bearer: OrNull(Some(opened.payment.flow.usual_bearer())),
@@ -561,12 +549,7 @@ pub(super) fn found(ctx: &Ctx, found: &FoundLink) -> OwnSecurePayment {
     let (opened, payment) = (&found.opened, &found.opened.payment);
     let redirect = payment.about.redirect.as_ref();
     let own = payment.destination.as_ref().map(|key| destination(key, false));
-    let currencies = opened
-        .requests
-        .iter()
-        .map(|request| request.terms.payment_currency.as_str());
-    let first = currencies.clone().next();
-    let currency = first.filter(|first| currencies.clone().all(|currency| currency == *first));
+    let currency = opened.sole_currency();
     let screened: Vec<KytResult> = found.screenings.iter().map(kyt_result).collect();
     let (payer_kyt_results, payee_kyt_results) = match payment.flow {
         PaymentFlow::GetPaid => (screened, Vec::new()),
@@ -680,7 +663,7 @@ fn multicall_of(
         expires_at: Instant(payment.expires_at),
         created_at: Instant(payment.created_at),
         children: children.collect(),
-        totals: multicall_totals(ctx, multicall, shown.is_masked),
+        totals: multicall_totals(ctx, opened, multicall, shown.is_masked),
         redirect_url: OrNull(None),
         redirect_label: OrNull(None),
         orchestrator_id: orchestrator(payment),
@@ -691,11 +674,7 @@ fn multicall_of(
             plan.filter(|_| !shown.is_masked),
             hides_payees || shown.is_masked,
         ),
-        request_ids: opened
-            .requests
-            .iter()
-            .map(|request| RequestIdText::written(&request.id))
-            .collect(),
+        request_ids: request_ids(opened),
         access_decision: shown.access.as_ref().map(decision),
         in_flight: multicall.is_in_flight,
     }
@@ -747,7 +726,24 @@ fn multicall_child(
     }
 }
 
-fn multicall_totals(ctx: &Ctx, multicall: &OpenedMulticall, is_masked: bool) -> MulticallTotals {
+/// Sums in units of one currency; `human` writes them.
+fn amount_summary(gross: U256, by_payer: U256, by_payee: U256, human: impl Fn(U256) -> String) -> FeeAmountSummary {
+    FeeAmountSummary {
+        gross_amount: human(gross),
+        net_recipient_amount: human(gross.saturating_sub(by_payee)),
+        total_fees: human(by_payer.saturating_add(by_payee)),
+        payee_borne_fees: human(by_payee),
+        payer_borne_fees: human(by_payer),
+        payer_total: human(gross.saturating_add(by_payer)),
+    }
+}
+
+fn multicall_totals(
+    ctx: &Ctx,
+    opened: &OpenedLink,
+    multicall: &OpenedMulticall,
+    is_masked: bool,
+) -> MulticallTotals {
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let children = &multicall.children;
     let mut sums: Vec<(Network, &str, U256)> = Vec::new();
@@ -776,16 +772,9 @@ fn multicall_totals(ctx: &Ctx, multicall: &OpenedMulticall, is_masked: bool) -> 
         child_count: count(children.len()),
         blocked_child_count: count(children.iter().filter(|child| child.block.is_some()).count()),
         by_destination_currency: sums.collect(),
-        amount_summary: multicall.totals(ctx).filter(|_| !is_masked).map(|totals| {
+        amount_summary: multicall.totals(ctx, opened).filter(|_| !is_masked).map(|totals| {
             let human = |units: U256| format_units(units, totals.decimals);
-            FeeAmountSummary {
-                gross_amount: human(totals.gross),
-                net_recipient_amount: human(totals.gross.saturating_sub(totals.by_payee)),
-                total_fees: human(totals.by_payer.saturating_add(totals.by_payee)),
-                payee_borne_fees: human(totals.by_payee),
-                payer_borne_fees: human(totals.by_payer),
-                payer_total: human(totals.gross.saturating_add(totals.by_payer)),
-            }
+            amount_summary(totals.gross, totals.by_payer, totals.by_payee, human)
         }),
     }
 }
