@@ -13,7 +13,8 @@ use entities::{
     secure_payment_safes::{ActiveModel, Column, Entity, Model},
 };
 use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
+    QueryTrait,
     sea_query::{Expr, OnConflict},
 };
 

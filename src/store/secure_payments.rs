@@ -562,7 +562,7 @@ pub async fn by_tokens(
     platform: &PlatformId,
     tokens: &[SecurePaymentToken],
 ) -> Result<Vec<SecurePayment>, StoreError> {
-    let scope = Scope::of_platform(&platform);
+    let scope = Scope::of_platform(platform);
     let mut rows = Vec::new();
     for tokens in tokens.chunks(columns::ROWS_MAX) {
         rows.extend(Entity::find().filter(owned(&scope, tokens)).all(conn).await?);

@@ -128,7 +128,7 @@ async fn counted(
     platform: &PlatformId,
     request_id: &str,
 ) -> FlowResult<Option<(Request, Vec<PaymentRecord>)>> {
-    let owner = Scope::of_platform(&platform);
+    let owner = Scope::of_platform(platform);
     let Some(request) = store::requests::find(tx, &owner, request_id).await? else {
         return Ok(None);
     };

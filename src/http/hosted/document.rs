@@ -20,7 +20,12 @@ const RECEIVERS_MAX: usize = 50;
 /// Maximum number of fee receivers listed in a document. Scripts list all of them before the payer pays.
 const FEES_MAX: usize = 8;
 
-pub(super) fn document(page: &PageFrame, words: &PageWords, link: &VisitedLink, first: usize) -> Result<Markup, error::Problem> {
+pub(super) fn document(
+    page: &PageFrame,
+    words: &PageWords,
+    link: &VisitedLink,
+    first: usize,
+) -> Result<Markup, error::Problem> {
     if let Some(end) = link.end() {
         return Ok(closed(page, words, end, ended(words, link)));
     }

@@ -738,12 +738,7 @@ fn amount_summary(gross: U256, by_payer: U256, by_payee: U256, human: impl Fn(U2
     }
 }
 
-fn multicall_totals(
-    ctx: &Ctx,
-    opened: &OpenedLink,
-    multicall: &OpenedMulticall,
-    is_masked: bool,
-) -> MulticallTotals {
+fn multicall_totals(ctx: &Ctx, opened: &OpenedLink, multicall: &OpenedMulticall, is_masked: bool) -> MulticallTotals {
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let children = &multicall.children;
     let mut sums: Vec<(Network, &str, U256)> = Vec::new();
