@@ -174,18 +174,18 @@ pub struct LinkProgress {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct ChildFailureView {
-    /// Token of the link; `*` for all of them. Example: `01JZX4T9QK3M7N8P2R5S6V0WYH`
+    /// Token of the link; `*` if the reason applies to all links. Example: `01JZX4T9QK3M7N8P2R5S6V0WYH`
     #[oai(validator(max_length = 26))]
     pub secure_payment_token: String,
-    /// Reason, as a code. Example: `already_paid`
+    /// Why the link cannot be paid, as a code. Example: `already_paid`
     #[oai(validator(max_length = 64, pattern = "^[a-z][a-z_]*$"))]
     pub reason: String,
-    /// Key of a message for this reason. Example: `multicall.child.already_paid`
+    /// Key of a message for `reason`. Example: `multicall.child.already_paid`
     #[oai(validator(max_length = 128, pattern = "^[a-z][a-z_.]*$"))]
     pub message_key: String,
     /// The link, as far as the caller may see it
     pub context: ChildContextView,
-    /// How to continue. Example: `remove_child`
+    /// What you can do about the link, as a code. Example: `remove_child`
     #[oai(validator(max_length = 64, pattern = "^[a-z][a-z_]*$"))]
     pub recovery_action: OrNull<String>,
 }

@@ -50,7 +50,7 @@ impl StepTexts {
 pub struct PlatformFee {
     /// Rate in percent
     pub percentage: PercentText,
-    /// Receiver
+    /// Wallet that receives the fee
     pub address: WalletText,
 }
 

@@ -158,7 +158,7 @@ pub struct Fee {
     pub amount_in_usd: Option<AmountText>,
     /// Symbol of the currency
     pub currency: SymbolText,
-    /// Receiver
+    /// Wallet that received the fee
     pub receiver_address: Option<WalletText>,
     /// Network on which the fee was charged
     pub network: NetworkText,

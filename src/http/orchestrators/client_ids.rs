@@ -10,7 +10,7 @@ use crate::{
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct LinkClientIdBody {
-    /// The client ID of a platform
+    /// Client ID to link, which its platform gave you
     pub client_id: ClientIdText,
 }
 
@@ -18,7 +18,7 @@ pub struct LinkClientIdBody {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct ActiveLink {
-    /// The client ID
+    /// Client ID that is linked, for the header `x-client-id`
     pub client_id: ClientIdText,
     /// State, always active
     pub status: LinkStatus,
@@ -43,9 +43,9 @@ pub struct ActiveLinkList {
     pub links: Vec<ActiveLink>,
     /// Number of active links. Example: `1`
     pub total: u64,
-    /// Number of the page. Example: `1`
+    /// Number of this page, from 1. Example: `1`
     pub page: u64,
-    /// Page size. Example: `20`
+    /// Maximum number of links on a page. Example: `20`
     pub limit: u64,
 }
 

@@ -110,16 +110,16 @@ pub struct CreateFeeConfigBody {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct UpdateFeeConfigBody {
-    /// Rate in basis points of the amount. Example: `50`
+    /// New rate in basis points of the amount. Example: `50`
     #[oai(validator(minimum(value = "0"), maximum(value = "10000")))]
     pub bps: Option<u32>,
-    /// Maximum fee of one payment in US dollars, at most 6 decimals. Example: `25`
+    /// New maximum fee of one payment in US dollars, at most 6 decimals; null removes the limit. Example: `25`
     #[oai(nullable)]
     pub usd_cap: MaybeUndefined<UsdCapText>,
-    /// Receiver on EVM networks
+    /// New receiver on EVM networks; null removes it
     #[oai(nullable)]
     pub evm_recipient_address: MaybeUndefined<WalletText>,
-    /// Receiver on Tron. Example: `TJRabPrwbZy45sbavfcjinPJC18kjpRTv8`
+    /// New receiver on Tron; null removes it. Example: `TJRabPrwbZy45sbavfcjinPJC18kjpRTv8`
     #[oai(nullable)]
     pub tron_recipient_address: MaybeUndefined<WalletText>,
     /// State
@@ -180,7 +180,7 @@ impl Example for UpdateFeeConfigBody {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", rename = "FeeConfig")]
 pub struct FeeConfigView {
-    /// Id
+    /// Id of the fee config, for `PATCH` and `DELETE`
     pub id: UlidText,
     /// Kind
     pub fee_type: FeeConfigType,

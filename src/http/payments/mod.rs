@@ -38,7 +38,7 @@ const PAGING: [&str; 3] = ["limit", "offset", "cursor"];
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct PaymentSearchResult {
-    /// The payments
+    /// Payments of this page, newest first
     #[oai(validator(max_items = 100))]
     pub payments: Vec<Payment>,
     /// Position of the page

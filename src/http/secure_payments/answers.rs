@@ -153,7 +153,7 @@ pub struct SecurePaymentDestination {
         pattern = r"^(0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33}|[0-9A-Za-z]{6}\.\.\.[0-9A-Za-z]{4})$"
     ))]
     pub wallet_address: String,
-    /// Network
+    /// Network of the wallet and the token
     pub network: NetworkText,
     /// Whether the payee is masked; absent when it is not. Example: `true`
     pub is_masked: Option<bool>,
@@ -163,7 +163,7 @@ pub struct SecurePaymentDestination {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct AccessWalletResult {
-    /// The wallet
+    /// Wallet that was checked
     pub wallet_address: WalletText,
     /// Kind of the wallet
     pub wallet_type: WalletAccountType,
@@ -171,7 +171,7 @@ pub struct AccessWalletResult {
     pub parent_wallet_address: OrNull<WalletText>,
     /// Result of the check
     pub status: AccessStatus,
-    /// Reason, as a code. Example: `wallet_not_allowed`
+    /// Reason for the result of this wallet, as a code. Example: `wallet_not_allowed`
     #[oai(validator(max_length = 64, pattern = "^[a-z][a-z_]*$"))]
     pub reason_code: String,
     /// Provider that screened the wallet
@@ -186,7 +186,7 @@ pub struct AccessWalletResult {
 pub struct AccessDecisionView {
     /// Decision; `error` is not an approval
     pub status: AccessStatus,
-    /// Reason, as a code. Example: `wallet_not_allowed`
+    /// Reason for the decision, as a code. Example: `wallet_not_allowed`
     #[oai(validator(max_length = 64, pattern = "^[a-z][a-z_]*$"))]
     pub reason_code: String,
     /// Provider that screened the wallets
@@ -203,7 +203,7 @@ pub struct PaymentOptionView {
     /// Balance of the wallet, human units. Example: `250`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub balance: String,
-    /// Whether the balance is enough. Example: `true`
+    /// Whether `balance` covers `neededAmount`. Example: `true`
     pub has_enough_balance: bool,
     /// Amount needed including all fees, human units. Example: `10.5`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
@@ -301,7 +301,7 @@ pub struct SingleSecurePayment {
     pub payee: String,
     /// Amount of the request including the fee of an orchestrator that the payee bears, human units
     pub amount: AmountText,
-    /// Id of the currency
+    /// Id of the currency that the payer sends
     pub payment_currency: CurrencyIdText,
     /// Whether the currency is the native coin of the network. Example: `false`
     pub is_native_currency: bool,
@@ -355,16 +355,16 @@ pub enum MulticallType {
 pub struct MulticallChildView {
     /// Token of the link
     pub secure_payment_token: UlidText,
-    /// Its request
+    /// Id of the request that the link pays
     pub request_id: RequestIdText,
-    /// Position, from 0. Example: `0`
+    /// Position of the link in the multicall, from 0. Example: `0`
     #[oai(validator(minimum(value = "0"), maximum(value = "1000")))]
     pub position: u32,
     /// Whether the multicall can pay the link now. Example: `true`
     pub executable: bool,
     /// Why it cannot
     pub block_reason: OrNull<BlockReason>,
-    /// Key of a message for this reason. Example: `multicall.child.already_paid`
+    /// Key of a message for `blockReason`; null without one. Example: `multicall.child.already_paid`
     #[oai(validator(max_length = 128, pattern = "^[a-z][a-z_.]*$"))]
     pub message_key: OrNull<String>,
     /// The link
@@ -416,11 +416,11 @@ impl Example for MulticallChildView {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct MulticallChildContext {
-    /// Its request
+    /// Id of the request that the link pays
     pub request_id: RequestIdText,
     /// Token of the link
     pub secure_payment_token: UlidText,
-    /// Position, from 0. Example: `0`
+    /// Position of the link in the multicall, from 0. Example: `0`
     #[oai(validator(minimum(value = "0"), maximum(value = "1000")))]
     pub position: u32,
     /// Whether the whole amount has arrived. Example: `false`
@@ -442,9 +442,9 @@ pub struct MulticallChildContext {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct CurrencyTotalView {
-    /// Network
+    /// Network on which these links are paid
     pub network: NetworkText,
-    /// Id of the currency
+    /// Id of the currency of these links
     pub currency: CurrencyIdText,
     /// Sum of the amounts, human units. Example: `100`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
@@ -548,9 +548,9 @@ pub enum StaleReason {
 pub struct MulticallItem {
     /// Token of the link
     pub secure_payment_token: UlidText,
-    /// Its request
+    /// Id of the request that the link pays
     pub request_id: RequestIdText,
-    /// Position, from 0. Example: `0`
+    /// Position of the link in the call, from 0. Example: `0`
     #[oai(validator(minimum(value = "0"), maximum(value = "1000")))]
     pub position: u32,
     /// Whether the multicall can pay the link. Links on several networks are stale, because this version issues no
@@ -637,7 +637,7 @@ pub struct FeeBundleLine {
     pub fee_component_id: OrNull<UlidText>,
     /// Kind of the fee
     pub fee_type: OrNull<FeeKind>,
-    /// Display name. Example: `Platform fee`
+    /// Name of the fee, for display. Example: `Platform fee`
     #[oai(validator(max_length = 64))]
     pub fee_label: OrNull<String>,
     /// Who bears it
@@ -647,7 +647,7 @@ pub struct FeeBundleLine {
     pub amount: String,
     /// Id of the fee's currency
     pub payment_currency_id: CurrencyIdText,
-    /// Network
+    /// Network on which the fee is paid
     pub network: NetworkText,
     /// Chain id, in digits. Example: `11155111`
     #[oai(validator(max_length = 16, pattern = "^[1-9][0-9]{0,15}$"))]
@@ -711,13 +711,13 @@ pub struct SecureCalldataMetadata {
     pub approval_transaction_index: Option<u32>,
     /// Number of approvals, including a reset. Example: `0`
     pub approval_transactions_count: Option<u32>,
-    /// Index of the payment, always the last. Example: `0`
+    /// Index of the transaction that pays: always the last one. Example: `0`
     pub payment_transaction_index: u32,
     /// Whether the wallet holds the amount and the fees. Example: `true`
     pub has_enough_balance: Option<bool>,
     /// Whether the wallet holds the network fee. Example: `true`
     pub has_enough_gas: Option<bool>,
-    /// Whether the allowance is enough. Example: `true`
+    /// Whether the contract may take the amount that it needs. Example: `true`
     pub has_enough_allowance: Option<bool>,
     /// Fee of the platform; absent when there is none
     pub platform_fee: Option<PlatformFee>,
@@ -726,7 +726,7 @@ pub struct SecureCalldataMetadata {
     /// Balance in the payment currency. Example: `250`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub balance: Option<String>,
-    /// Allowance of the contract. Example: `0`
+    /// Amount that the contract may take from the wallet. Example: `0`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub allowance: Option<String>,
     /// Amount needed including all fees. Example: `10.25`
@@ -806,14 +806,14 @@ pub struct InsufficientToken {
     /// Contract of the token; the zero address for the native coin. Example: `0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C`
     #[oai(validator(max_length = 42, pattern = "^0x[a-fA-F0-9]{40}$"))]
     pub token_address: String,
-    /// Symbol
+    /// Symbol of the token
     pub token_symbol: Option<SymbolText>,
-    /// Id of the currency
+    /// Currency id of the token
     pub payment_currency_id: Option<CurrencyIdText>,
     /// Amount needed. Example: `10.25`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub required: String,
-    /// Amount available. Example: `3`
+    /// Amount that the wallet holds. Example: `3`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub available: String,
 }
@@ -862,22 +862,22 @@ pub struct MulticallLeg {
     pub position: u32,
     /// Token of the link
     pub secure_payment_token: UlidText,
-    /// Its request
+    /// Id of the request that this payment settles
     pub request_id: RequestIdText,
-    /// Recipient
+    /// Wallet that gets the amount
     pub payee: WalletText,
     /// Amount that the recipient gets, human units. Example: `100`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub amount: String,
-    /// Id of the currency
+    /// Id of the currency that the recipient gets
     pub payment_currency: CurrencyIdText,
     /// Reference that the payment carries on chain
     pub payment_reference: OrNull<ReferenceText>,
-    /// Contract of the token; null for a native coin
+    /// Contract of `paymentCurrency`; null for a native coin
     pub payment_currency_address: OrNull<WalletText>,
     /// Contract of the token that the payer sends; null for a native coin
     pub source_token_address: OrNull<WalletText>,
-    /// Contract of the token; null for a native coin
+    /// Same as `paymentCurrencyAddress`
     pub token_address: OrNull<WalletText>,
     /// Network of the payment
     pub network: NetworkText,
@@ -1071,13 +1071,13 @@ pub struct MulticallReceipt {
     pub receipt_id: UlidText,
     /// Token of the multicall
     pub multicall_id: UlidText,
-    /// Token of the multicall
+    /// Same as `multicallId`
     pub parent_token: UlidText,
-    /// Hash of the transaction, as reported; absent if it was not
+    /// Hash of the transaction; absent if the report had none
     pub tx_hash: Option<TxHash>,
-    /// Hash of the transaction of a Safe, as reported; absent if it was not
+    /// Hash of the transaction of a Safe; absent if the report had none
     pub safe_tx_hash: Option<TxHash>,
-    /// Deadline of the Safe, as reported; absent if it was not. Example: `1767225600`
+    /// Deadline of the Safe in Unix seconds; absent if the report had none. Example: `1767225600`
     #[oai(validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991")))]
     pub safe_payment_deadline: Option<i64>,
     /// Chain on which the payment is sent
@@ -1128,7 +1128,7 @@ pub struct BrandingSummary {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct KytResult {
-    /// The wallet
+    /// Wallet that was screened
     pub wallet_address: WalletText,
     /// Kind of the wallet
     pub wallet_type: WalletAccountType,
@@ -1136,7 +1136,7 @@ pub struct KytResult {
     pub parent_wallet_address: OrNull<WalletText>,
     /// Result of the screening
     pub status: OrNull<AccessStatus>,
-    /// Reason, as a code. Example: `sanctioned`
+    /// Reason for the result of the screening, as a code. Example: `sanctioned`
     #[oai(validator(max_length = 64, pattern = "^[a-z][a-z_]*$"))]
     pub reason_code: OrNull<String>,
     /// Provider that screened the wallet

@@ -478,7 +478,7 @@ pub struct FeePlanView {
     /// Fees that the payer bears. Example: `2.5`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub payer_borne_fees_usd: String,
-    /// The fees
+    /// Each fee of the plan, with its bearer and its amount
     #[oai(validator(max_items = 400))]
     pub fees: Vec<FeePlanLineView>,
 }
@@ -521,7 +521,7 @@ pub struct FeePlanLineView {
     /// Kind of the fee
     #[oai(rename = "type")]
     pub kind: FeeKind,
-    /// Display name. Example: `Platform fee`
+    /// Name of the fee, for display. Example: `Platform fee`
     #[oai(validator(max_length = 64))]
     pub label: String,
     /// Who bears it
@@ -531,10 +531,10 @@ pub struct FeePlanLineView {
     /// Rate in basis points. Example: `250`
     #[oai(validator(maximum(value = "10000")))]
     pub percentage_bps: u32,
-    /// Maximum per payment; null without a limit. Example: `25`
+    /// Maximum fee of one payment in US dollars; null without a limit. Example: `25`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub cap_usd: OrNull<String>,
-    /// Amount of the fee. Example: `2.5`
+    /// Amount of the fee in US dollars. Example: `2.5`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub calculated_amount_usd: String,
     /// How the receiver is determined: always by a fixed address
