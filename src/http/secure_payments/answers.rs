@@ -35,7 +35,7 @@ words! {
     RecoveryAction as "RecoveryAction";
 }
 
-/// Chain to pay from
+/// Chain on which the payment is sent
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[oai(rename_all = "UPPERCASE")]
 pub enum PaymentChain {
@@ -492,10 +492,10 @@ pub struct MulticallSecurePayment {
     pub children: Vec<MulticallChildView>,
     /// Sums
     pub totals: MulticallTotals,
-    /// Where the payer can go after the payment; always null. Example: `https://shop.example.com/thanks`
+    /// Always null: the page of a multicall has no button. Example: `null`
     #[oai(validator(max_length = 2048))]
     pub redirect_url: OrNull<String>,
-    /// Text of the button; always null. Example: `Back to the shop`
+    /// Always null, as `redirectUrl` is. Example: `null`
     #[oai(validator(max_length = 255))]
     pub redirect_label: OrNull<String>,
     /// Orchestrator that created the links with a linked client ID, or null
@@ -633,7 +633,7 @@ pub enum SecurePaymentView {
 pub struct FeeBundleLine {
     /// The request with which the fee is paid
     pub request_id: RequestIdText,
-    /// Always null: fees of this service have no id
+    /// Always null: fees of this service have no id. Example: `null`
     pub fee_component_id: OrNull<UlidText>,
     /// Kind of the fee
     pub fee_type: OrNull<FeeKind>,
@@ -684,7 +684,7 @@ pub struct FeeAmountSummary {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct FeeBundle {
-    /// Always null: fees of this service have no id
+    /// Always null: the fees of a payment have no common id. Example: `null`
     pub bundle_id: OrNull<UlidText>,
     /// Who bears a fee if no other rule determines its bearer
     pub default_fee_bearer: OrNull<FeeBearer>,
@@ -705,7 +705,7 @@ pub struct SecureCalldataMetadata {
     pub steps_required: u32,
     /// Whether an approval is needed. Example: `false`
     pub needs_approval: bool,
-    /// Always null: transactions are not sponsored
+    /// Always null: transactions are not sponsored. Example: `null`
     pub transaction_sponsorship_fee_usd: OrNull<AmountText>,
     /// Index of the approval; absent when there is none. Example: `0`
     pub approval_transaction_index: Option<u32>,

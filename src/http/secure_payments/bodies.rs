@@ -551,7 +551,7 @@ pub struct FeePlanLineView {
 pub struct FeeDestination {
     /// Address on EVM networks
     pub evm_address: Option<WalletText>,
-    /// Address on Tron
+    /// Address on Tron. Example: `TJRabPrwbZy45sbavfcjinPJC18kjpRTv8`
     pub tron_address: Option<WalletText>,
 }
 
