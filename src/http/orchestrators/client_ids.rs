@@ -148,7 +148,7 @@ impl LinkedClientIds {
         &self,
         ctx: Data<&Ctx>,
         caller: Auth<OrchestratorOnly>,
-        /// The client ID
+        /// Client ID whose link ends
         #[oai(name = "clientId")]
         client_id: Path<ClientIdText>,
     ) -> Result<Json<Success>, Fail<{ s::NOT_FOUND }>> {

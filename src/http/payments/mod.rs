@@ -80,7 +80,7 @@ impl Payments {
         /// Reference that payments carry on chain
         #[oai(name = "paymentReference")]
         payment_reference: Checked<ReferenceText>,
-        /// Id of the request
+        /// Id of the request that the payment settles
         #[oai(name = "requestId")]
         request_id: Checked<RequestIdText>,
         /// Your own reference. Filled in: `order-1042`
@@ -190,7 +190,7 @@ impl Payments {
         /// Reference that payments carry on chain
         #[oai(name = "paymentReference")]
         payment_reference: Checked<ReferenceText>,
-        /// Id of the request
+        /// Id of the request that the payment settles
         #[oai(name = "requestId")]
         request_id: Checked<RequestIdText>,
         /// Your own reference. Filled in: `order-1042`

@@ -95,7 +95,7 @@ impl SecurePayments {
         &self,
         ctx: Data<&Ctx>,
         caller: Auth<LinkFinder>,
-        /// Id of the request. Example: `012ff6a8f04b3b8a70f3cf9768da03586a9e501bf891a221c9dd947b171069e577`
+        /// Id of a request that has a link. Example: `012ff6a8f04b3b8a70f3cf9768da03586a9e501bf891a221c9dd947b171069e577`
         #[oai(name = "requestId")]
         request_id: Needed<RequestIdText>,
     ) -> Result<Json<OwnSecurePayment>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
@@ -245,8 +245,8 @@ impl SecurePayments {
 
     /// Preview the fees of a link
     ///
-    /// Returns the fees in US dollars that a link in a stablecoin would have, without a fee that the call creating the
-    /// link would set. The payer bears every fee, except a fee of an orchestrator whose config names the recipient as
+    /// Returns the fees in US dollars that a link in a stablecoin would have. A fee that you set when you create the link
+    /// is not included. The payer bears every fee, except a fee of an orchestrator whose config names the recipient as
     /// bearer. `defaultFeeBearer` bears a fee whose bearer no other rule determines; if absent, the default bearer is
     /// the payee for `get_paid` and the payer for `pay`. Nothing is stored.
     ///
@@ -412,9 +412,9 @@ impl SecurePayments {
     /// credential of the creator, the lock ends at `safePaymentDeadline`, by default after 24 hours. With a client ID
     /// that has domains, `payerAddress` is required and must be a Safe that got the calldata and holds the amount; the
     /// lock ends after at most one hour, and a repeated report extends it, for 24 hours in total. Such a report never
-    /// shortens a lock. A second hash, and the same hash for another Safe, are a 409. A multicall with a blocked link
-    /// cannot be locked (400). The lock also ends when the Safe has executed the transaction, and when the creator
-    /// releases it. A payment is credited during a lock too.
+    /// shortens a lock. A report of another hash, or of the same hash for another Safe, is a 409. A multicall with a
+    /// blocked link cannot be locked (400). The lock also ends when the Safe has executed the transaction, and when
+    /// the creator releases it. A payment that arrives during a lock is credited too.
     ///
     /// When: the wallet has sent the payment, or the owners of a Safe are about to sign it
     /// Needs: the hash
@@ -454,7 +454,7 @@ impl SecurePayments {
     ///
     /// Ends the lock of a link that a Safe is about to pay, so that anyone can pay it again. From then on, only you can
     /// lock the link: a report with a client ID that has domains no longer locks it. A repeated call returns the same
-    /// response. If the Safe still executes its transaction, the payment is credited. Added by this service.
+    /// response. If the Safe executes its transaction later, the payment is credited. Added by this service.
     ///
     /// When: the owners of the Safe do not sign, and someone else is to pay
     /// Needs: the token of one of your links
