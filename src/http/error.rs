@@ -142,7 +142,7 @@ pub struct RequestPaid {
     /// Chain ID of the network of the Safe; absent unless a Safe is about to pay. Example: `11155111`
     #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
     pub chain_id: Option<u64>,
-    /// Unix seconds until which the link waits for the Safe; absent unless a Safe is about to pay. Example: `1767225600`
+    /// Unix seconds until which the link waits for the Safe; absent unless a Safe is about to pay. Example: `1896091200`
     #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
     pub safe_payment_deadline: Option<i64>,
 }

@@ -747,7 +747,7 @@ pub struct SecureCalldataMetadata {
     /// Always `samechain`. Example: `samechain`
     pub route_type: Option<RouteType>,
     /// Unix seconds until which a report with `safeTxHash` locks the link by default; absent unless a Safe pays.
-    /// Example: `1767225600`
+    /// Example: `1896091200`
     #[oai(validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991")))]
     pub safe_payment_deadline: Option<i64>,
 }
@@ -958,7 +958,7 @@ pub struct RecordIntentBody {
     /// Hash of a transaction of a Safe, which its owners are about to sign; locks the link
     #[oai(nullable)]
     pub safe_tx_hash: Option<TxHash>,
-    /// Until when the Safe executes the transaction, Unix seconds; needs `safeTxHash`. Example: `1767225600`
+    /// Until when the Safe executes the transaction, Unix seconds; needs `safeTxHash`. Example: `1896091200`
     #[oai(
         nullable,
         validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991"))
@@ -1053,7 +1053,7 @@ pub struct IntentRecorded {
     pub tx_hash: Option<TxHash>,
     /// Hash of the transaction of the Safe; absent unless a Safe pays
     pub safe_tx_hash: Option<TxHash>,
-    /// Unix seconds until which the link is locked; absent unless a Safe pays. Example: `1767225600`
+    /// Unix seconds until which the link is locked; absent unless a Safe pays. Example: `1896091200`
     #[oai(validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991")))]
     pub safe_payment_deadline: Option<i64>,
     /// Whether a payment is expected. Example: `true`
@@ -1077,7 +1077,7 @@ pub struct MulticallReceipt {
     pub tx_hash: Option<TxHash>,
     /// Hash of the transaction of a Safe; absent if the report had none
     pub safe_tx_hash: Option<TxHash>,
-    /// Deadline of the Safe in Unix seconds; absent if the report had none. Example: `1767225600`
+    /// Deadline of the Safe in Unix seconds; absent if the report had none. Example: `1896091200`
     #[oai(validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991")))]
     pub safe_payment_deadline: Option<i64>,
     /// Chain on which the payment is sent
