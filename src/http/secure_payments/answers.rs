@@ -958,7 +958,7 @@ pub struct RecordIntentBody {
     /// Hash of a transaction of a Safe, which its owners are about to sign; locks the link
     #[oai(nullable)]
     pub safe_tx_hash: Option<TxHash>,
-    /// Until when the Safe executes the transaction, Unix seconds; needs `safeTxHash`. Example: `1896091200`
+    /// When the lock ends at the latest, in Unix seconds and in the future; needs `safeTxHash`. Example: `1896091200`
     #[oai(
         nullable,
         validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991"))
@@ -1056,7 +1056,7 @@ pub struct IntentRecorded {
     /// Unix seconds until which the link is locked; absent unless a Safe pays. Example: `1896091200`
     #[oai(validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991")))]
     pub safe_payment_deadline: Option<i64>,
-    /// Whether a payment is expected. Example: `true`
+    /// Whether the service has issued calldata, and so expects a payment. Example: `true`
     pub is_listening: bool,
     /// Account that pays; absent when it was not given
     pub payer_address: Option<WalletText>,

@@ -409,10 +409,10 @@ impl SecurePayments {
     /// when the link hides its content until a wallet is approved.
     ///
     /// `safeTxHash` locks the link: until the deadline, opening it and getting its calldata return 423. With a secret
-    /// credential of the creator, the lock ends at `safePaymentDeadline`, by default after 24 hours. With a client ID
-    /// that has domains, `payerAddress` is required and must be a Safe that got the calldata and holds the amount; the
-    /// lock ends after at most one hour, and a repeated report extends it, for 24 hours in total. Such a report never
-    /// shortens a lock. A report of another hash, or of the same hash for another Safe, is a 409. A multicall with a
+    /// credential of the creator, the lock ends at `safePaymentDeadline`, by default after 24 hours. No lock lasts longer
+    /// than its link. With a client ID that has domains, `payerAddress` is required and must be a Safe that got the
+    /// calldata and holds the amount; the lock ends after at most one hour, and a repeated report extends it, for 24
+    /// hours in total. Such a report never shortens a lock. A report of another hash, or of the same hash for another Safe, is a 409. A multicall with a
     /// blocked link cannot be locked (400). The lock also ends when the Safe has executed the transaction, and when
     /// the creator releases it. A payment that arrives during a lock is credited too.
     ///
