@@ -245,10 +245,10 @@ impl SecurePayments {
 
     /// Preview the fees of a link
     ///
-    /// Returns the fees in US dollars that a link in a stablecoin would have. A fee that you set when you create the link
-    /// is not included. The payer bears every fee, except a fee of an orchestrator whose config names the recipient as
-    /// bearer. `defaultFeeBearer` bears a fee whose bearer no other rule determines; if absent, the default bearer is
-    /// the payee for `get_paid` and the payer for `pay`. Nothing is stored.
+    /// Returns the fees in US dollars that a link in a stablecoin would have. A fee that you set when you create the
+    /// link is not included. The payer bears every fee, except a fee of an orchestrator whose config names the
+    /// recipient as bearer. `defaultFeeBearer` bears a fee whose bearer no other rule determines; if absent, the
+    /// default bearer is the payee for `get_paid` and the payer for `pay`. Nothing is stored.
     ///
     /// When: you show what a link would cost before you create it
     /// Needs: an amount in a stablecoin
@@ -409,12 +409,13 @@ impl SecurePayments {
     /// when the link hides its content until a wallet is approved.
     ///
     /// `safeTxHash` locks the link: until the deadline, opening it and getting its calldata return 423. With a secret
-    /// credential of the creator, the lock ends at `safePaymentDeadline`, by default after 24 hours. No lock lasts longer
-    /// than its link. With a client ID that has domains, `payerAddress` is required and must be a Safe that got the
-    /// calldata and holds the amount; the lock ends after at most one hour, and a repeated report extends it, for 24
-    /// hours in total. Such a report never shortens a lock. A report of another hash, or of the same hash for another Safe, is a 409. A multicall with a
-    /// blocked link cannot be locked (400). The lock also ends when the Safe has executed the transaction, and when
-    /// the creator releases it. A payment that arrives during a lock is credited too.
+    /// credential of the creator, the lock ends at `safePaymentDeadline`, by default after 24 hours. No lock lasts
+    /// longer than its link. With a client ID that has domains, `payerAddress` is required and must be a Safe that got
+    /// the calldata and holds the amount; the lock ends after at most one hour, and a repeated report extends it, for
+    /// 24 hours in total. Such a report never shortens a lock. A report of another hash, or of the same hash for
+    /// another Safe, is a 409. A multicall with a blocked link cannot be locked (400). The lock also ends when the Safe
+    /// has executed the transaction, and when the creator releases it. A payment that arrives during a lock is credited
+    /// too.
     ///
     /// When: the wallet has sent the payment, or the owners of a Safe are about to sign it
     /// Needs: the hash
