@@ -728,7 +728,7 @@ impl DocumentedStatus {
                 tx_hash: OrNull(None),
                 safe_tx_hash: Some(TxHash::example()),
                 chain_id: Some(11_155_111),
-                safe_payment_deadline: Some(1_767_225_600),
+                safe_payment_deadline: Some(1_896_091_200),
             };
             LinkProgress {
                 status: "pending",

@@ -152,17 +152,20 @@ pub async fn awaited(
     Ok(read.collect())
 }
 
-/// Numbers of executions that are searched on a network: for a platform, and for a Safe, each counted up to `up_to`.
+/// Numbers of executions that are searched on a network and whose deadline lies ahead: for a platform, and for a Safe,
+/// each counted up to `up_to`.
 pub async fn count_awaited(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
     safe: &Address,
     network: Network,
+    now: DateTime<Utc>,
     up_to: u64,
 ) -> Result<(u64, u64), StoreError> {
     let awaited = |of: Expr| {
         let rows = Intents::find().select_only().column(Intent::Id).filter(of);
         let rows = rows
+            .filter(Intent::Deadline.gte(now))
             .filter(Intent::Network.eq(network.id()))
             .filter(Expr::cust(AWAITING));
         requests::count_up_to(conn, rows.into_query(), up_to)

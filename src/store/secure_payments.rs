@@ -651,6 +651,22 @@ pub async fn set_status(conn: &impl ConnectionTrait, payment: &SecurePayment) ->
     Ok(())
 }
 
+/// When a payment of a link was last reported as sent, apart from transactions of Safes; also the time that a combination
+/// took over from the combined links.
+pub async fn last_sent_at(
+    conn: &impl ConnectionTrait,
+    payment: &SecurePayment,
+) -> Result<Option<DateTime<Utc>>, StoreError> {
+    let newest = said(payment)
+        .filter(IntentColumn::Kind.ne(IntentKind::Safe.wire()))
+        .order_by_desc(IntentColumn::CreatedAt)
+        .limit(1)
+        .one(conn)
+        .await?;
+    let taken_over = payment.hinted_at.filter(|at| *at <= payment.created_at);
+    Ok(newest.map(|row| row.created_at).max(taken_over))
+}
+
 /// Records that a payment in flight was reported.
 pub async fn hint(conn: &impl ConnectionTrait, payment: &SecurePayment, now: DateTime<Utc>) -> Result<(), StoreError> {
     Entity::update_many()
@@ -983,7 +999,7 @@ pub async fn count_failed(conn: &impl ConnectionTrait, payment: &SecurePayment) 
     Ok(failed.count(conn).await?)
 }
 
-/// Writes the kind, payer, state, deadline and execution of a report; the secure payment is locked.
+/// Writes what a report states, and its execution; the secure payment is locked.
 pub async fn set_intent(
     conn: &impl ConnectionTrait,
     payment: &SecurePayment,
@@ -998,6 +1014,12 @@ pub async fn set_intent(
             IntentColumn::Payer,
             Expr::value(intent.payer.map(|payer| payer.canonical())),
         )
+        .col_expr(
+            IntentColumn::PayerEoa,
+            Expr::value(intent.payer_eoa.map(|payer| payer.canonical())),
+        )
+        .col_expr(IntentColumn::Token, Expr::value(intent.source.token.as_str()))
+        .col_expr(IntentColumn::Amount, Expr::value(intent.amount.clone()))
         .col_expr(IntentColumn::SearchedTo, Expr::value(searched_to))
         .col_expr(IntentColumn::Kind, Expr::value(intent.kind.wire()))
         .col_expr(IntentColumn::State, Expr::value(intent.state.wire()))

@@ -178,6 +178,43 @@ async fn events_of_other_contracts_do_not_end_the_lock_of_a_safe() {
     }
 }
 
+/// A stranger reports the hash of a genuine Safe for a Safe of their own, which forges a failure of it and then breaks.
+#[tokio::test]
+async fn a_forged_failure_ends_no_warning_and_keeps_no_owner_from_locking() {
+    let app = TestApp::on_chain().await;
+    app.is_paid_in("FAU-sepolia").await;
+    app.follow().await;
+    let contracts = &app.safe_contracts().await[2];
+    let token = link(&app).await;
+    let genuine = TestSafe::funded(&app, contracts).await;
+    let foreign = TestSafe::funded(&app, contracts).await;
+    let steps = link_transactions(&app.safe_calldata(&token, genuine.address).await.expect(200));
+    app.safe_calldata(&token, foreign.address).await.expect(200);
+    let paying = genuine.several(&steps, 0);
+    let locking = genuine.hash(&paying);
+    app.report_as_owner(&token, &transaction(hash(7), None)).await.expect(200);
+    let report = safe_report(locking, Some(foreign.address));
+    app.report_as_stranger(&token, &report).await.expect(200);
+    foreign.forge_failure(locking).await;
+    app.settle().await;
+    let stored = app.stored_report(&token, &locking).await.expect("a report");
+    assert_eq!(stored.state, IntentState::Failed, "the search ends without a nonce");
+    let opened = app.open_link(&token, "").send().await.expect(200);
+    assert_eq!(opened["inFlight"], true, "the other payment may still arrive");
+    let report = safe_report(locking, Some(genuine.address));
+    let refused = app.report_as_stranger(&token, &report).await;
+    assert_eq!(refused.expect(409)["message"], "This transaction was reported for another Safe");
+    let answer = app.report_as_owner(&token, &report).await.expect(200);
+    assert_eq!(answer["payerAddress"], genuine.address.to_string(), "{answer}");
+    assert_eq!(answer["txHash"], Value::Null, "{answer}");
+    assert_eq!(statuses(&app, &token).await, [423, 423]);
+    genuine.execute(&paying).await;
+    app.settle().await;
+    app.open_link(&token, "").send().await.expect(409);
+    let stored = app.stored_report(&token, &locking).await.expect("a report");
+    assert_eq!(stored.state, IntentState::Executed);
+}
+
 /// A contract with the storage and the version of a Safe, but with other code.
 #[tokio::test]
 async fn an_imitation_of_a_safe_locks_nothing() {

@@ -7,7 +7,7 @@ use super::{
     screening::rows,
 };
 use alloy::{
-    primitives::{Address as EvmAddress, B256, U256},
+    primitives::{Address as EvmAddress, B256, U256, keccak256},
     sol,
     sol_types::{SolCall, SolValue},
 };
@@ -17,7 +17,7 @@ use devnet::{
 };
 use poem::http::Method;
 use prs::{
-    domain::{network::Network, secure_payment::intent::PaymentIntent},
+    domain::{network::Network, safe::OUTCOME_TOPICS, secure_payment::intent::PaymentIntent},
     store,
 };
 use serde_json::{Value, json};
@@ -102,6 +102,19 @@ impl<'a> TestSafe<'a> {
         safe_tx_hash(self.app.devnet().chain_id(), self.address, transaction)
     }
 
+    /// Makes the Safe emit the failure of a transaction of another Safe. Afterwards it has no nonce.
+    pub async fn forge_failure(&self, hash: B256) {
+        let code = forging_code(hash);
+        let address = FACTORY.create2(B256::ZERO, keccak256(&code));
+        let input = [B256::ZERO.as_slice(), &code].concat();
+        self.app.send_as_stranger(FACTORY, input).await;
+        let forging = SafeTx {
+            operation: DELEGATE_CALL,
+            ..self.one(&(address, Vec::new(), U256::ZERO), 0)
+        };
+        self.execute(&forging).await;
+    }
+
     /// Executes a transaction with the signatures of all owners. Its calls may fail, the outer transaction may not.
     pub async fn execute(&self, transaction: &SafeTx) -> TxReceiptLite {
         let chain = self.app.devnet();
@@ -137,6 +150,21 @@ pub fn false_failures(hash: B256) -> [Vec<u8>; 2] {
         emitFailureCall { hash }.abi_encode(),
         emitUnindexedFailureCall { hash }.abi_encode(),
     ]
+}
+
+/// Code that emits the failure of a transaction as later versions do, and then replaces the contract of the account that
+/// executes it: without its own code, the account has no nonce.
+fn forging_code(hash: B256) -> Vec<u8> {
+    let [_, failure] = OUTCOME_TOPICS;
+    let code = format!(
+        "7f{}7f{}60206000a273{}60005500",
+        hex::encode(hash),
+        hex::encode(failure),
+        hex::encode(FACTORY)
+    );
+    let code = hex::decode(code).expect("hexadecimal");
+    let length = u8::try_from(code.len()).expect("short code");
+    [&[0x60, length, 0x80, 0x60, 0x0b, 0x60, 0, 0x39, 0x60, 0, 0xf3], code.as_slice()].concat()
 }
 
 /// The body of a report that a Safe is about to execute the transaction with this hash.

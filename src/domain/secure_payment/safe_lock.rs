@@ -44,7 +44,7 @@ impl SecurePayment {
     ///
     /// A secret credential locks until the asked deadline, by default for a day, and at most until the link expires. A
     /// public credential locks for an hour from now or less, for at most a day in total for each Safe; it neither
-    /// shortens a lock nor changes its Safe.
+    /// shortens a lock nor changes its Safe, and it does not extend a lock for which the owner named no Safe.
     ///
     /// Errors: another transaction or, for a public credential, another Safe locks the link (409); the deadline is in
     /// the past (400); the owner released a lock, or the Safe has used up its day (403).
@@ -83,12 +83,16 @@ impl SecurePayment {
             }
             until = until.min(end);
         }
-        // A public credential neither shortens a lock nor names the Safe of a lock that the owner set.
-        let kept = live.filter(|_| !asked.is_of_owner);
+        let (safe, until) = match live.filter(|_| !asked.is_of_owner) {
+            // Only the owner locks without a Safe, and a public credential changes nothing about that lock.
+            Some(lock) if lock.safe.is_none() => (None, lock.until),
+            Some(lock) => (lock.safe, lock.until.max(until)),
+            None => (asked.safe, until),
+        };
         Ok(SafeLock {
             safe_tx_hash: asked.safe_tx_hash,
-            safe: kept.map_or(asked.safe, |lock| lock.safe),
-            until: kept.map_or(until, |lock| lock.until.max(until)),
+            safe,
+            until,
         })
     }
 }
@@ -176,6 +180,17 @@ mod tests {
             );
             assert!(again.is_none_or(|lock| lock.until == at(DAY)));
         }
+        payment.lock = payment.lock_for(&by(true, None), at(10)).ok();
+        let again = AskedLock {
+            deadline: None,
+            ..by(false, own)
+        };
+        let again = payment.lock_for(&again, at(20)).ok();
+        assert_eq!(
+            again.map(|lock| (lock.safe, lock.until)),
+            Some((None, at(60))),
+            "a public report does not extend it"
+        );
         payment.lock = payment.lock_for(&by(true, own), at(10)).ok();
         assert_eq!(
             payment.lock.map(|lock| lock.until),

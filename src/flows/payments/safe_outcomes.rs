@@ -21,7 +21,7 @@ use crate::{
     store::{self, Scope, safe_payers::AwaitedExecution},
 };
 use alloy::primitives::{Address as EvmAddress, B256};
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::HashMap;
 
 /// Maximum number of executions that are searched on a network at once.
@@ -30,13 +30,17 @@ const SEARCHED_AT_ONCE: u64 = 25;
 /// Maximum number of transactions that one pass proves.
 const PROVEN_AT_ONCE: usize = 10;
 
+/// How long after its deadline an execution is searched in blocks that nodes do not show completely.
+const GIVEN_UP_AFTER: TimeDelta = TimeDelta::hours(24);
+
 /// Code of the failure in `payment.failed`.
 const FAILED: &str = "safe_execution_failed";
 
 /// Searches the executions that Safes owe on a chain, in the blocks that were settled as final.
 ///
 /// The search for an execution ends without a result once both the clock and a searched block are past the deadline:
-/// the clock may be fast, and nodes may not respond.
+/// the clock may be fast, and nodes may not respond. A day later, the search ends in any case: a Safe may be a contract
+/// whose answers nobody can agree on, and the end proves nothing.
 pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<()> {
     let network = chain.network();
     let reader = ctx.db.reader();
@@ -49,13 +53,25 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<()> {
     };
     let final_to = cursor.finalized.number;
     let (mut searched, mut complete) = (Vec::new(), Vec::new());
+    let given_up_before = ctx.clock.earliest() - GIVEN_UP_AFTER;
     for awaited in awaited {
-        match emitter(&awaited, final_to) {
+        let is_given_up = awaited.intent.deadline.is_some_and(|end| end < given_up_before);
+        match emitter(&awaited, final_to).filter(|_| !is_given_up) {
             Some(emitter) => searched.push((awaited, emitter)),
             None => complete.push(awaited),
         }
     }
+    let found = search(ctx, proofs.as_ref(), &searched, final_to).await;
     end_passed(ctx, chain, complete, final_to).await?;
+    found
+}
+
+async fn search(
+    ctx: &Ctx,
+    proofs: &dyn TxProofs,
+    searched: &[(AwaitedExecution, Emitter)],
+    final_to: u64,
+) -> FlowResult<()> {
     let emitters: Vec<Emitter> = searched.iter().map(|(_, emitter)| *emitter).collect();
     if emitters.is_empty() {
         return Ok(());
@@ -64,24 +80,32 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<()> {
         Ok(reported) => reported,
         Err(error) => {
             // The next pass then searches other executions first. Otherwise these would block all others.
-            for (awaited, _) in &searched {
+            for (awaited, _) in searched {
                 store::safe_payers::note_searched(ctx.db.writer(), awaited, None, ctx.clock.now()).await?;
             }
             return Err(error.into());
         }
     };
     let mut proofs = PassProofs {
-        proofs: proofs.as_ref(),
+        proofs,
         final_to,
         known: HashMap::new(),
     };
     for ((awaited, emitter), reported) in searched.iter().zip(reported) {
-        follow(ctx, &mut proofs, awaited, *emitter, &reported).await?;
+        let followed = follow(ctx, &mut proofs, awaited, *emitter, &reported).await;
+        skip_failed(ctx, awaited, followed).await?;
     }
     Ok(())
 }
 
-/// Ends the reports whose deadline lies before the final block at `final_to`, up to which they were searched.
+/// Logs that one report could not be processed, and continues with the others. Errors: the database does not respond.
+async fn skip_failed(ctx: &Ctx, awaited: &AwaitedExecution, processed: FlowResult<()>) -> FlowResult<()> {
+    let Err(error) = processed else { return Ok(()) };
+    tracing::error!(report = awaited.intent.id.as_str(), %error, "the execution of a Safe could not be processed");
+    Ok(store::safe_payers::note_searched(ctx.db.writer(), awaited, None, ctx.clock.now()).await?)
+}
+
+/// Ends the reports whose deadline lies before the final block at `final_to`.
 async fn end_passed(ctx: &Ctx, chain: &dyn Chain, mut awaited: Vec<AwaitedExecution>, final_to: u64) -> FlowResult<()> {
     let is_before =
         |awaited: &AwaitedExecution, time: DateTime<Utc>| awaited.intent.deadline.is_none_or(|end| end < time);
@@ -92,7 +116,8 @@ async fn end_passed(ctx: &Ctx, chain: &dyn Chain, mut awaited: Vec<AwaitedExecut
     }
     let reached = chain.agreed(final_to).await?.time;
     for awaited in awaited.iter().filter(|awaited| is_before(awaited, reached)) {
-        conclude(ctx, awaited, IntentState::DeadlinePassed, None).await?;
+        let concluded = conclude(ctx, awaited, IntentState::DeadlinePassed, None).await;
+        skip_failed(ctx, awaited, concluded).await?;
     }
     Ok(())
 }
@@ -177,23 +202,22 @@ async fn follow(
     Ok(store::safe_payers::note_searched(writer, awaited, read_to, now).await?)
 }
 
-/// The calls of a failed transaction of a Safe; empty when its hash does not prove them. `None` when the nodes do not
-/// agree on the nonce: the caller has to try again.
+/// The calls of a failed transaction of a Safe; empty when its hash does not prove them, or when the account has no nonce
+/// and is therefore no Safe. `None` when the nodes do not agree on the nonce: the caller has to try again.
 async fn calls(ctx: &Ctx, awaited: &AwaitedExecution, proven: &ProvenTx) -> Option<Vec<SafeCall>> {
     let network = awaited.intent.source.network;
     let (Some(safe), Some(wallets)) = (awaited.intent.payer, ctx.partners.chains.wallets.get(&network)) else {
         return Some(Vec::new());
     };
-    let next_nonce = wallets.safe_nonce(safe).await.inspect_err(|error| {
-        tracing::warn!(%network, safe = %safe, %error, "the nonce of a Safe could not be read");
-    });
-    let calls = executed_calls(
-        proven,
-        &safe,
-        network.chain_id(),
-        &awaited.intent.hash,
-        next_nonce.ok()?,
-    );
+    let next_nonce = match wallets.safe_nonce(safe).await {
+        Ok(nonce) => nonce,
+        Err(ChainError::Reverted(_)) => return Some(Vec::new()),
+        Err(error) => {
+            tracing::warn!(%network, safe = %safe, %error, "the nonce of a Safe could not be read");
+            return None;
+        }
+    };
+    let calls = executed_calls(proven, &safe, network.chain_id(), &awaited.intent.hash, next_nonce);
     Some(calls.unwrap_or_default())
 }
 
@@ -229,7 +253,7 @@ async fn conclude(
     if lock.is_some_and(|lock| lock.safe_tx_hash == known.hash) {
         let unlocked = SecurePayment {
             lock: None,
-            hinted_at: None,
+            hinted_at: store::secure_payments::last_sent_at(&tx, &payment).await?,
             ..payment.clone()
         };
         store::secure_payments::set_lock(&tx, &unlocked).await?;

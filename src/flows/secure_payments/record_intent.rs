@@ -146,7 +146,8 @@ pub async fn run(
     let known = store::secure_payments::find_intent(reader, payment, network, &hash).await?;
     let is_of_owner = caller.is_some_and(|caller| opened.is_of(caller));
     let is_of_safe = matches!(sent.hash, ReportedHash::Safe { .. });
-    let asks_for_lock = is_of_safe && known.as_ref().is_none_or(|known| known.state.may_lock(is_of_owner));
+    let may_lock = |known: &PaymentIntent| known.state.may_lock(is_of_owner) || is_replaced(known, sent);
+    let asks_for_lock = is_of_safe && known.as_ref().is_none_or(may_lock);
     match known {
         Some(known) => {
             check_known(&known, sent, is_of_owner)?;
@@ -175,16 +176,17 @@ pub async fn run(
     let mut intent = match &known {
         Some(known) => {
             check_known(known, sent, is_of_owner)?;
-            if known.kind == sent.hash.kind() {
-                known.clone()
-            } else {
-                // A stranger may have reported the hash of the Safe as the hash of a transaction.
+            if known.kind != sent.hash.kind() {
                 admit_another(&tx, &present, sent, is_of_owner).await?;
+            }
+            if is_replaced(known, sent) {
                 PaymentIntent {
                     id: known.id.clone(),
                     created_at: known.created_at,
                     ..new_intent(ctx, sent, now)
                 }
+            } else {
+                known.clone()
             }
         }
         None => {
@@ -211,9 +213,10 @@ pub async fn run(
         }
         let was_searched = known.as_ref().map(|known| known.state) == Some(IntentState::AwaitingExecution);
         if !was_searched {
-            admit_search(&tx, &present, &intent, is_of_owner).await?;
+            admit_search(&tx, &present, &intent, is_of_owner, now).await?;
         }
-        if let Some(safe) = &lock.safe {
+        // A Safe that only repeats a lock of the owner also uses up its day.
+        if let Some(safe) = lock.safe.as_ref().or(sent.payer.as_ref()) {
             store::safe_payers::note_locked(&tx, &present, safe, now).await?;
         }
         let after = SecurePayment {
@@ -247,6 +250,13 @@ fn check_known(known: &PaymentIntent, sent: &ReportedPayment, is_of_owner: bool)
         return Err(Refusal::conflict("This transaction was reported for another Safe"));
     }
     Ok(())
+}
+
+/// Whether a report replaces the known one of the same hash: strangers may have reported the hash of a Safe as the hash of
+/// a transaction, or for a Safe of their own. Only the owner may name another Safe, see [`check_known`].
+fn is_replaced(known: &PaymentIntent, sent: &ReportedPayment) -> bool {
+    let names_other_safe = sent.payer.is_some() && known.payer.is_some() && known.payer != sent.payer;
+    known.kind != sent.hash.kind() || (known.kind == IntentKind::Safe && names_other_safe)
 }
 
 fn new_intent(ctx: &Ctx, sent: &ReportedPayment, now: DateTime<Utc>) -> PaymentIntent {
@@ -335,11 +345,17 @@ async fn first_locked_at(tx: &Tx, payment: &SecurePayment, safe: Option<Address>
 
 /// Errors: too many executions are searched for the platform, or for the Safe (429). Callers with a public credential
 /// cannot use up the number for the platform.
-async fn admit_search(tx: &Tx, payment: &SecurePayment, intent: &PaymentIntent, is_of_owner: bool) -> FlowResult<()> {
+async fn admit_search(
+    tx: &Tx,
+    payment: &SecurePayment,
+    intent: &PaymentIntent,
+    is_of_owner: bool,
+    now: DateTime<Utc>,
+) -> FlowResult<()> {
     let safe = intent.payer.filter(|_| intent.state == IntentState::AwaitingExecution);
     let Some(safe) = safe else { return Ok(()) };
     let (platform, network) = (&payment.origin.platform, intent.source.network);
-    let awaited = store::safe_payers::count_awaited(tx, platform, &safe, network, AWAITED_MAX);
+    let awaited = store::safe_payers::count_awaited(tx, platform, &safe, network, now, AWAITED_MAX);
     let (of_platform, of_safe) = awaited.await?;
     let of_platform_max = if is_of_owner { AWAITED_MAX } else { PUBLIC_AWAITED_MAX };
     let sentence = if of_platform >= of_platform_max {

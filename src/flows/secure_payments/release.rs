@@ -31,7 +31,9 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, token: &str) -> FlowResult<
     if payment.lock.is_none() && payment.locks_released_at.is_some() {
         return Ok(payment);
     }
+    let mut hinted_at = payment.hinted_at;
     if let Some(lock) = &payment.lock {
+        hinted_at = store::secure_payments::last_sent_at(&tx, &payment).await?;
         let hash = &lock.safe_tx_hash;
         let found = store::secure_payments::find_intent(&tx, &payment, payment.network, hash).await?;
         if let Some(intent) = found.filter(|intent| intent.state.may_lock(false)) {
@@ -44,7 +46,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, token: &str) -> FlowResult<
     }
     let released = SecurePayment {
         lock: None,
-        hinted_at: None,
+        hinted_at,
         locks_released_at: Some(now),
         ..payment
     };
