@@ -664,7 +664,10 @@ pub async fn last_sent_at(
         .one(conn)
         .await?;
     let taken_over = payment.hinted_at.filter(|at| *at <= payment.created_at);
-    Ok(newest.map(|row| row.created_at).max(taken_over))
+    Ok([newest.map(|row| row.created_at), taken_over]
+        .into_iter()
+        .flatten()
+        .max())
 }
 
 /// Records that a payment in flight was reported.

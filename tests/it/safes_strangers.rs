@@ -192,7 +192,9 @@ async fn a_forged_failure_ends_no_warning_and_keeps_no_owner_from_locking() {
     app.safe_calldata(&token, foreign.address).await.expect(200);
     let paying = genuine.several(&steps, 0);
     let locking = genuine.hash(&paying);
-    app.report_as_owner(&token, &transaction(hash(7), None)).await.expect(200);
+    app.report_as_owner(&token, &transaction(hash(7), None))
+        .await
+        .expect(200);
     let report = safe_report(locking, Some(foreign.address));
     app.report_as_stranger(&token, &report).await.expect(200);
     foreign.forge_failure(locking).await;
@@ -203,7 +205,10 @@ async fn a_forged_failure_ends_no_warning_and_keeps_no_owner_from_locking() {
     assert_eq!(opened["inFlight"], true, "the other payment may still arrive");
     let report = safe_report(locking, Some(genuine.address));
     let refused = app.report_as_stranger(&token, &report).await;
-    assert_eq!(refused.expect(409)["message"], "This transaction was reported for another Safe");
+    assert_eq!(
+        refused.expect(409)["message"],
+        "This transaction was reported for another Safe"
+    );
     let answer = app.report_as_owner(&token, &report).await.expect(200);
     assert_eq!(answer["payerAddress"], genuine.address.to_string(), "{answer}");
     assert_eq!(answer["txHash"], Value::Null, "{answer}");

@@ -164,7 +164,11 @@ fn forging_code(hash: B256) -> Vec<u8> {
     );
     let code = hex::decode(code).expect("hexadecimal");
     let length = u8::try_from(code.len()).expect("short code");
-    [&[0x60, length, 0x80, 0x60, 0x0b, 0x60, 0, 0x39, 0x60, 0, 0xf3], code.as_slice()].concat()
+    [
+        &[0x60, length, 0x80, 0x60, 0x0b, 0x60, 0, 0x39, 0x60, 0, 0xf3],
+        code.as_slice(),
+    ]
+    .concat()
 }
 
 /// The body of a report that a Safe is about to execute the transaction with this hash.
