@@ -39,8 +39,8 @@ const FAILED: &str = "safe_execution_failed";
 /// Searches the executions that Safes owe on a chain, in the blocks that were settled as final.
 ///
 /// The search for an execution ends without a result once both the clock and a searched block are past the deadline:
-/// the clock may be fast, and nodes may not respond. A day later, the search ends in any case: a Safe may be a contract
-/// whose answers nobody can agree on, and the end proves nothing.
+/// the clock may be fast, and nodes may not respond. A day later, the search ends in any case: nodes may never agree
+/// on the answers of a contract that calls itself a Safe, and the end proves nothing.
 pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<()> {
     let network = chain.network();
     let reader = ctx.db.reader();
