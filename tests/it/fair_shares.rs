@@ -37,7 +37,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::sync::Semaphore;
 
@@ -233,6 +233,19 @@ struct Slow {
     answers: Semaphore,
 }
 
+impl Slow {
+    /// The number of lookups after at least `expected` of them have begun, and time has passed in which a lookup that
+    /// should wait would begin.
+    async fn lookups_after(&self, expected: usize) -> usize {
+        let begun = Instant::now();
+        while self.asked.load(Ordering::SeqCst) < expected && begun.elapsed() < Duration::from_secs(20) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
 #[async_trait]
 impl StandingLookup for Slow {
     async fn standing(&self, _: Address, _: Option<Address>, _: Address) -> Result<PayerBalance, ChainError> {
@@ -298,14 +311,12 @@ async fn a_platform_has_few_lookups_in_flight_and_others_do_not_wait() {
         tokio::spawn(async move { pay::run(&ctx, &with_key(&platform), &id, &input).await.is_ok() })
     };
     let mut asking: Vec<_> = (0..40).map(|_| ask(app.platform.clone(), own.clone())).collect();
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    let of_one = slow.asked.load(Ordering::SeqCst);
+    let of_one = slow.lookups_after(1).await;
     assert!((1..=16).contains(&of_one), "{of_one} of 32 places");
     let other = platform_of(&app, &others).await;
     asking.push(ask(other, others));
-    tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(
-        slow.asked.load(Ordering::SeqCst),
+        slow.lookups_after(of_one + 1).await,
         of_one + 1,
         "the other platform does not wait"
     );
@@ -347,19 +358,19 @@ async fn one_link_leaves_lookup_slots_for_other_payers_of_its_platform() {
                 .is_ok()
         })
     };
-    let asked = async || {
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        slow.asked.load(Ordering::SeqCst)
-    };
     let mut asking: Vec<_> = (0..12).map(|_| ask(0, None)).collect();
-    assert_eq!(asked().await, 2, "a quarter of the eight slots for strangers");
+    assert_eq!(
+        slow.lookups_after(2).await,
+        2,
+        "a quarter of the eight slots for strangers"
+    );
     asking.push(ask(1, None));
-    assert_eq!(asked().await, 3, "another link");
+    assert_eq!(slow.lookups_after(3).await, 3, "another link");
     // A call with the link owner's API key uses the slots of the owner's platform. A call with another platform's key
     // uses the slots of the link.
     asking.push(ask(0, Some(with_key(&app.platform))));
     asking.push(ask(0, Some(with_key(&PlatformId("another".to_owned())))));
-    assert_eq!(asked().await, 4, "its own key");
+    assert_eq!(slow.lookups_after(4).await, 4, "its own key");
     slow.answers.add_permits(Semaphore::MAX_PERMITS);
     let answered = join_all(asking).await.into_iter();
     assert!(
@@ -402,14 +413,14 @@ async fn a_burst_on_one_link_leaves_balance_lookups_for_other_links() {
             shown.expect("shown").options.expect("a wallet").len()
         })
     };
-    let asked = async || {
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        slow.asked.load(Ordering::SeqCst)
-    };
     let mut opening: Vec<_> = (0..40).map(|number| open(0, number)).collect();
-    assert_eq!(asked().await, 4, "a quarter of the sixteen slots for strangers");
+    assert_eq!(
+        slow.lookups_after(4).await,
+        4,
+        "a quarter of the sixteen slots for strangers"
+    );
     opening.push(open(1, 100));
-    assert_eq!(asked().await, 5, "another link");
+    assert_eq!(slow.lookups_after(5).await, 5, "another link");
     slow.answers.add_permits(Semaphore::MAX_PERMITS);
     let options = join_all(opening).await.into_iter();
     assert!(options.into_iter().all(|options| options.expect("no panic") == 1));
