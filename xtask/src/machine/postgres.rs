@@ -170,15 +170,12 @@ impl Postgres {
         let lock = self.cluster().join("postmaster.pid");
         let text = fs::read_to_string(&lock).context("PostgreSQL is not running")?;
         let server: u32 = text.lines().next().unwrap_or_default().trim().parse()?;
-        // Kills the main process first, so that it does not replace the processes that are killed next.
+        // The main process is stopped first, so that it starts no process while the list of its processes is read. A
+        // process that was missed would still listen on the port.
+        signal("-STOP", &[server]);
         let mut processes = vec![server];
         processes.extend(children_of(server)?);
-        let pids: Vec<String> = processes.iter().map(u32::to_string).collect();
-        let _ = Command::new("kill")
-            .arg("-KILL")
-            .args(&pids)
-            .stderr(Stdio::null())
-            .status();
+        signal("-KILL", &processes);
         while processes.iter().any(|pid| parent_of(*pid).is_some()) {
             std::thread::sleep(POLL);
         }
@@ -281,6 +278,12 @@ impl Drop for Postgres {
             .stderr(Stdio::null())
             .status();
     }
+}
+
+/// Sends a signal to processes. Those that have ended are ignored.
+fn signal(name: &str, processes: &[u32]) {
+    let pids = processes.iter().map(u32::to_string);
+    let _ = Command::new("kill").arg(name).args(pids).stderr(Stdio::null()).status();
 }
 
 /// Whether the in-memory file system has room for a cluster. Small containers, and machines without such a file system,
