@@ -5,7 +5,7 @@ use crate::{
     support::{
         TestApp,
         app::forged,
-        chain::PAYER,
+        chain::{PAYER, look},
         links::{link_of, link_transactions, token_of},
         receiver::{Received, Receiver},
         safes::{SafeStep, TestSafe, safe_report, with_safe_gas},
@@ -18,7 +18,10 @@ use devnet::{
     safe::{SafeContracts, SafeTx, SafeVersion},
 };
 use poem::http::Method;
-use prs::domain::secure_payment::intent::{IntentState, PaymentIntent};
+use prs::domain::{
+    network::Network,
+    secure_payment::intent::{IntentState, PaymentIntent},
+};
 use serde_json::{Value, json};
 
 /// How long a report with the public client ID locks a link, in milliseconds.
@@ -505,6 +508,21 @@ async fn without_an_execution_a_lock_ends_at_its_deadline_in_silence() {
         assert_eq!(late.link.kinds(&receiver).await, ["payment.confirmed"], "{version}");
         assert_eq!(late.report().await.state, IntentState::DeadlinePassed, "{version}");
     }
+}
+
+#[tokio::test]
+async fn a_lock_ends_at_its_deadline_while_blocks_keep_coming() {
+    let (app, _) = service().await;
+    let contracts = app.safe_contracts().await;
+    let late = LockedLink::paying(&app, &contracts[0]).await;
+    app.settle().await;
+    app.advance_ms(LOCK_MS + 1);
+    let chain = app.ctx.partners.chains.followed[&Network::Sepolia].clone();
+    for _ in 0..3 {
+        app.devnet().mine(1).await.expect("mined");
+        look(&app.ctx, chain.as_ref()).await.expect("a pass");
+    }
+    assert_eq!(late.report().await.state, IntentState::DeadlinePassed);
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use crate::{
             intent::{IntentState, PaymentIntent},
         },
     },
-    flows::{FlowResult, publish_all},
+    flows::{FlowError, FlowResult, publish_all},
     ports::chain::{Chain, ChainError, Emitter, ReportedEmissions, TxProofs},
     store::{self, Scope, safe_payers::AwaitedExecution},
 };
@@ -61,26 +61,29 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<()> {
             None => complete.push(awaited),
         }
     }
-    let found = search(ctx, proofs.as_ref(), &searched, final_to).await;
+    let found = search(ctx, proofs.as_ref(), searched, final_to).await;
+    let found = found.map(|reached| complete.extend(reached));
     end_passed(ctx, chain, complete, final_to).await?;
     found
 }
 
+/// Searches executions, and ends the locks of those that it finds. Returns the others that were searched completely up to
+/// the block at `final_to`.
 async fn search(
     ctx: &Ctx,
     proofs: &dyn TxProofs,
-    searched: &[(AwaitedExecution, Emitter)],
+    searched: Vec<(AwaitedExecution, Emitter)>,
     final_to: u64,
-) -> FlowResult<()> {
+) -> FlowResult<Vec<AwaitedExecution>> {
     let emitters: Vec<Emitter> = searched.iter().map(|(_, emitter)| *emitter).collect();
     if emitters.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let reported = match proofs.list_emissions(&emitters, &OUTCOME_TOPICS, final_to).await {
         Ok(reported) => reported,
         Err(error) => {
             // The next pass then searches other executions first. Otherwise these would block all others.
-            for (awaited, _) in searched {
+            for (awaited, _) in &searched {
                 store::safe_payers::note_searched(ctx.db.writer(), awaited, None, ctx.clock.now()).await?;
             }
             return Err(error.into());
@@ -91,16 +94,19 @@ async fn search(
         final_to,
         known: HashMap::new(),
     };
-    for ((awaited, emitter), reported) in searched.iter().zip(reported) {
-        let followed = follow(ctx, &mut proofs, awaited, *emitter, &reported).await;
-        skip_failed(ctx, awaited, followed).await?;
+    let mut reached = Vec::new();
+    for ((awaited, emitter), reported) in searched.into_iter().zip(reported) {
+        match follow(ctx, &mut proofs, &awaited, emitter, &reported).await {
+            Ok(true) => reached.push(awaited),
+            Ok(false) => {}
+            Err(error) => skip_failed(ctx, &awaited, error).await?,
+        }
     }
-    Ok(())
+    Ok(reached)
 }
 
 /// Logs that one report could not be processed, and continues with the others. Errors: the database does not respond.
-async fn skip_failed(ctx: &Ctx, awaited: &AwaitedExecution, processed: FlowResult<()>) -> FlowResult<()> {
-    let Err(error) = processed else { return Ok(()) };
+async fn skip_failed(ctx: &Ctx, awaited: &AwaitedExecution, error: FlowError) -> FlowResult<()> {
     tracing::error!(report = awaited.intent.id.as_str(), %error, "the execution of a Safe could not be processed");
     Ok(store::safe_payers::note_searched(ctx.db.writer(), awaited, None, ctx.clock.now()).await?)
 }
@@ -116,8 +122,9 @@ async fn end_passed(ctx: &Ctx, chain: &dyn Chain, mut awaited: Vec<AwaitedExecut
     }
     let reached = chain.agreed(final_to).await?.time;
     for awaited in awaited.iter().filter(|awaited| is_before(awaited, reached)) {
-        let concluded = conclude(ctx, awaited, IntentState::DeadlinePassed, None).await;
-        skip_failed(ctx, awaited, concluded).await?;
+        if let Err(error) = conclude(ctx, awaited, IntentState::DeadlinePassed, None).await {
+            skip_failed(ctx, awaited, error).await?;
+        }
     }
     Ok(())
 }
@@ -167,24 +174,28 @@ enum PassError {
     Chain(#[from] ChainError),
 }
 
+/// Proves the reported transactions of one Safe, and ends its lock if one of them is the execution. Returns whether there
+/// is none up to the last final block.
 async fn follow(
     ctx: &Ctx,
     proofs: &mut PassProofs<'_>,
     awaited: &AwaitedExecution,
     emitter: Emitter,
     reported: &ReportedEmissions,
-) -> FlowResult<()> {
+) -> FlowResult<bool> {
     let (safe, hash) = (emitter.contract, awaited.intent.hash);
     let mut is_complete = true;
     for tx_hash in &reported.tx_hashes {
         match proofs.find(*tx_hash).await {
             Ok(Some(proven)) => match outcome_in(&proven, &safe, &hash) {
                 Some(SafeOutcome::Executed) => {
-                    return conclude(ctx, awaited, IntentState::Executed, Some((&proven, Vec::new()))).await;
+                    conclude(ctx, awaited, IntentState::Executed, Some((&proven, Vec::new()))).await?;
+                    return Ok(false);
                 }
                 Some(SafeOutcome::Failed) => {
                     if let Some(calls) = calls(ctx, awaited, &proven).await {
-                        return conclude(ctx, awaited, IntentState::Failed, Some((&proven, calls))).await;
+                        conclude(ctx, awaited, IntentState::Failed, Some((&proven, calls))).await?;
+                        return Ok(false);
                     }
                     is_complete = false;
                 }
@@ -199,7 +210,8 @@ async fn follow(
     }
     let read_to = reported.read_to.filter(|_| is_complete);
     let (writer, now) = (ctx.db.writer(), ctx.clock.now());
-    Ok(store::safe_payers::note_searched(writer, awaited, read_to, now).await?)
+    store::safe_payers::note_searched(writer, awaited, read_to, now).await?;
+    Ok(read_to == Some(proofs.final_to))
 }
 
 /// The calls of a failed transaction of a Safe; empty when its hash does not prove them, or when the account has no nonce
