@@ -8,6 +8,7 @@ pub mod evm;
 pub mod guesses;
 mod host_names;
 pub mod ids;
+pub mod nodes;
 pub mod off_ramp;
 pub mod outbound;
 mod partner;

@@ -2,7 +2,7 @@
 //! creates the counter.
 
 use crate::{
-    adapters::{evm, off_ramp},
+    adapters::{nodes, off_ramp},
     ctx::Ctx,
     domain::{destination::ScreeningProvider, network::Network},
     flows::{
@@ -92,7 +92,7 @@ fn of_network(settings: &Settings, network: Network) {
         .get(network.id())
         .map_or(0, |chain| chain.rpc_urls.len());
     for node in 1..=nodes {
-        for outcome in evm::OUTCOMES {
+        for outcome in nodes::OUTCOMES {
             let labels = [
                 ("network", network.id().to_owned()),
                 ("node", node.to_string()),

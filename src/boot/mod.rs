@@ -243,7 +243,7 @@ pub fn context_with(
             bail!("chains.tron: this build serves EVM networks only; remove the section");
         }
         let rpc_urls = chain.rpc_urls.iter().map(|url| url.parse()).collect::<Result<_, _>>();
-        let connected = adapters::evm::connect(adapters::evm::EvmChainOptions {
+        let options = adapters::nodes::ChainOptions {
             network,
             chain_id: network.chain_id(),
             rpc_urls: rpc_urls.with_context(|| format!("chains.{network}.rpc_urls"))?,
@@ -252,10 +252,10 @@ pub fn context_with(
             agreement: chain.agreement,
             agreement_fallback: chain.agreement_fallback_s.map(Duration::from_secs),
             contracts: catalogue.contracts(network).to_vec(),
-            nodes_apart_bps: settings.conversion.nodes_apart_bps(),
             call_timeout: Duration::from_millis(chain.call_timeout_ms),
             lookup_timeout: waits.nodes,
-        })?;
+        };
+        let connected = adapters::evm::connect(options, settings.conversion.nodes_apart_bps())?;
         if let Some(key) = &relayer_key {
             relays.insert(network, connected.relay(key.clone()));
         }

@@ -4,16 +4,18 @@
 //! and transactions of the block. Without roots that can be recomputed, equal responses of distinct nodes count as the
 //! proof. Source: ADR-0012.
 
-use super::{
-    receipts::{
-        EncodedTransaction, RawReceipt, RawTransaction, StatedReceipt, StatedTransaction, UnprovenReceipt, read,
+use super::receipts::{EncodedTransaction, RawReceipt, RawTransaction, StatedReceipt, StatedTransaction, read};
+use crate::{
+    adapters::nodes::{
+        protocol::IsWanted,
+        proven::{Proof, ProvenHeader, SettledTx, UnprovenContent},
+        wire::{RawLog, bloom_of},
     },
-    wire::{RawLog, bloom_of},
+    domain::network::Network,
 };
-use crate::domain::network::Network;
 use alloy::{
     consensus::{Header, proofs::ordered_trie_root_encoded},
-    primitives::{Address, B256, Bloom, Bytes, Keccak256, U64, U256, keccak256},
+    primitives::{B256, Bloom, Keccak256, U64, keccak256},
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -26,16 +28,7 @@ const STATE_SYNC_PREFIX: &[u8] = b"matic-bor-receipt-";
 /// Type of the Polygon transaction that delivers messages from Ethereum. Source: ADR-0012.
 const STATE_SYNC_TYPE: u64 = 0x7f;
 
-/// How the events of a block are proven.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Proof {
-    /// The roots in the header prove the events, so the response of one node is sufficient.
-    Roots,
-    /// Equal responses of as many distinct nodes as must agree count as the proof.
-    Agreement,
-}
-
-/// How the blocks of a network are proven. Exception: a block with [`UnprovenReceipt::Unknown`] content is proven by
+/// How the blocks of a network are proven. Exception: a block with [`UnprovenContent::Unknown`] content is proven by
 /// equal responses of distinct nodes even on a network with roots.
 ///
 /// Source: ADR-0012.
@@ -50,43 +43,29 @@ pub(super) const fn proof_of(network: Network) -> Proof {
 
 /// A header whose hash was recomputed from its fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ProvenHeader {
+pub(super) struct EvmHeader {
     /// Height.
     pub(super) number: u64,
     /// Hash.
     pub(super) hash: B256,
-    /// Hash of the parent.
-    pub(super) parent_hash: B256,
-    /// Unix seconds.
-    pub(super) time_s: u64,
-    /// Bloom filter of addresses and topics.
-    pub(super) logs_bloom: Bloom,
-    /// Root of the receipts.
-    pub(super) receipts_root: B256,
-    /// Root of the transactions.
-    pub(super) transactions_root: B256,
+    parent_hash: B256,
+    time_s: u64,
+    logs_bloom: Bloom,
+    receipts_root: B256,
+    transactions_root: B256,
 }
 
-/// A proven transaction.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct SettledTx {
-    /// Hash.
-    pub(super) tx_hash: B256,
-    /// Index in its block.
-    pub(super) index: u64,
-    /// Whether it succeeded.
-    pub(super) succeeded: bool,
-    /// Sender.
-    pub(super) from: Address,
-    /// Called contract; `None` when the transaction created a contract.
-    pub(super) to: Option<Address>,
-    /// Units of the native coin that the transaction sends.
-    pub(super) value: U256,
-    /// Call data.
-    pub(super) input: Bytes,
-    /// Every event of the receipt, in order: the position of an event is its index in this list. The positions that the
-    /// events state are recomputed.
-    pub(super) logs: Vec<RawLog>,
+impl EvmHeader {
+    /// The header in the form of all families of chains.
+    pub(super) fn proven(&self) -> ProvenHeader {
+        ProvenHeader {
+            number: self.number,
+            hash: self.hash,
+            parent_hash: self.parent_hash,
+            time_s: self.time_s,
+            logs_bloom: Some(self.logs_bloom),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -94,15 +73,15 @@ struct StatedTransactionHash {
     hash: B256,
 }
 
-fn untrue<T>(reason: impl fmt::Display) -> Result<T, UnprovenReceipt> {
-    Err(UnprovenReceipt::Untrue(reason.to_string()))
+fn untrue<T>(reason: impl fmt::Display) -> Result<T, UnprovenContent> {
+    Err(UnprovenContent::Untrue(reason.to_string()))
 }
 
 /// Recomputes the hash of a header. `raw` is what `eth_getBlockByNumber` or `eth_getBlockByHash` returned, with or
 /// without full transactions.
 ///
 /// A header with unknown fields has another hash and is rejected.
-pub(super) fn header(raw: &RawValue) -> Result<ProvenHeader, UnprovenReceipt> {
+pub(super) fn header(raw: &RawValue) -> Result<EvmHeader, UnprovenContent> {
     let StatedTransactionHash { hash } = read(raw, "a block")?;
     let fields: Header = read(raw, "the header of a block")?;
     let recomputed = fields.hash_slow();
@@ -112,7 +91,7 @@ pub(super) fn header(raw: &RawValue) -> Result<ProvenHeader, UnprovenReceipt> {
             fields.number
         ));
     }
-    Ok(ProvenHeader {
+    Ok(EvmHeader {
         number: fields.number,
         hash,
         parent_hash: fields.parent_hash,
@@ -130,11 +109,11 @@ struct StatedContents<'a> {
 
 impl<'a> StatedContents<'a> {
     fn read(
-        header: &ProvenHeader,
+        header: &EvmHeader,
         transactions: &'a [RawTransaction],
         receipts: &[RawReceipt],
         network: Network,
-    ) -> Result<Self, UnprovenReceipt> {
+    ) -> Result<Self, UnprovenContent> {
         let added = (network == Network::Matic).then(|| added_hash(header));
         let transactions = match transactions.split_last() {
             Some((last, before)) if Some(last.hash) == added => before,
@@ -174,7 +153,7 @@ impl<'a> StatedContents<'a> {
 }
 
 /// Hash of the transaction that Polygon's nodes add to a block.
-fn added_hash(header: &ProvenHeader) -> B256 {
+fn added_hash(header: &EvmHeader) -> B256 {
     let mut hasher = Keccak256::new();
     hasher.update(STATE_SYNC_PREFIX);
     hasher.update(header.number.to_be_bytes());
@@ -184,14 +163,14 @@ fn added_hash(header: &ProvenHeader) -> B256 {
 
 /// Position of a transaction.
 struct TransactionPosition<'a> {
-    header: &'a ProvenHeader,
+    header: &'a EvmHeader,
     tx_hash: B256,
     index: u64,
 }
 
 impl TransactionPosition<'_> {
     /// Rejects a transaction and receipt that do not match each other, or that state another position.
-    fn check(&self, transaction: &StatedTransaction, receipt: &StatedReceipt) -> Result<(), UnprovenReceipt> {
+    fn check(&self, transaction: &StatedTransaction, receipt: &StatedReceipt) -> Result<(), UnprovenContent> {
         let is_here = |hash: Option<B256>, number: Option<U64>, index: Option<U64>| {
             hash.is_none_or(|hash| hash == self.header.hash)
                 && number.is_none_or(|number| number == U64::from(self.header.number))
@@ -221,7 +200,7 @@ impl TransactionPosition<'_> {
     }
 
     /// Sets the position of an event, and rejects an event that states another position.
-    fn put(&self, log: &mut RawLog, log_index: u64) -> Result<(), UnprovenReceipt> {
+    fn put(&self, log: &mut RawLog, log_index: u64) -> Result<(), UnprovenContent> {
         let placed = RawLog {
             address: log.address,
             topics: std::mem::take(&mut log.topics),
@@ -250,7 +229,7 @@ impl TransactionPosition<'_> {
     }
 }
 
-fn proven(transaction: StatedTransaction, receipt: StatedReceipt, index: u64) -> Result<SettledTx, UnprovenReceipt> {
+fn proven(transaction: StatedTransaction, receipt: StatedReceipt, index: u64) -> Result<SettledTx, UnprovenContent> {
     Ok(SettledTx {
         tx_hash: transaction.hash,
         index,
@@ -264,7 +243,7 @@ fn proven(transaction: StatedTransaction, receipt: StatedReceipt, index: u64) ->
 }
 
 /// Rejects a transaction whose hash, callee or sender does not match its bytes.
-fn check_form(form: &EncodedTransaction, bytes: &[u8], stated: &StatedTransaction) -> Result<(), UnprovenReceipt> {
+fn check_form(form: &EncodedTransaction, bytes: &[u8], stated: &StatedTransaction) -> Result<(), UnprovenContent> {
     if keccak256(bytes) != stated.hash || form.to() != stated.to {
         return untrue(format_args!(
             "the bytes of transaction {} do not match its stated hash or callee",
@@ -288,12 +267,12 @@ fn check_form(form: &EncodedTransaction, bytes: &[u8], stated: &StatedTransactio
 ///
 /// Source: ADR-0012.
 pub(super) fn settle_by_roots(
-    header: &ProvenHeader,
+    header: &EvmHeader,
     transactions: &[RawTransaction],
     receipts: &[RawReceipt],
     network: Network,
-    is_wanted: impl Fn(&StatedReceipt) -> bool,
-) -> Result<Vec<SettledTx>, UnprovenReceipt> {
+    is_wanted: IsWanted<'_>,
+) -> Result<Vec<SettledTx>, UnprovenContent> {
     let StatedContents { pairs } = StatedContents::read(header, transactions, receipts, network)?;
     let mut forms = Vec::with_capacity(pairs.len());
     let (mut transaction_bytes, mut receipt_bytes) = (Vec::new(), Vec::new());
@@ -318,7 +297,7 @@ pub(super) fn settle_by_roots(
     let mut settled = Vec::new();
     let proofs = forms.iter().zip(&transaction_bytes);
     for (index, ((_, transaction, receipt), (form, bytes))) in (0..).zip(pairs.into_iter().zip(proofs)) {
-        if is_wanted(&receipt) {
+        if is_wanted(&receipt.transaction_hash, &receipt.logs) {
             check_form(form, bytes, &transaction)?;
             settled.push(proven(transaction, receipt, index)?);
         }
@@ -332,12 +311,12 @@ pub(super) fn settle_by_roots(
 ///
 /// Source: ADR-0012.
 pub(super) fn settle_by_word(
-    header: &ProvenHeader,
+    header: &EvmHeader,
     transactions: &[RawTransaction],
     receipts: &[RawReceipt],
     network: Network,
-    is_wanted: impl Fn(&StatedReceipt) -> bool,
-) -> Result<Vec<SettledTx>, UnprovenReceipt> {
+    is_wanted: IsWanted<'_>,
+) -> Result<Vec<SettledTx>, UnprovenContent> {
     let StatedContents { pairs } = StatedContents::read(header, transactions, receipts, network)?;
     let mut told = Bloom::ZERO;
     let mut settled = Vec::new();
@@ -351,12 +330,12 @@ pub(super) fn settle_by_word(
             ));
         }
         told |= bloom;
-        if !is_wanted(&receipt) {
+        if !is_wanted(&receipt.transaction_hash, &receipt.logs) {
             continue;
         }
         match EncodedTransaction::of(raw, &transaction, network) {
             Ok(form) => check_form(&form, &form.encoded(), &transaction)?,
-            Err(UnprovenReceipt::Unknown(_)) => {}
+            Err(UnprovenContent::Unknown(_)) => {}
             Err(failure) => return Err(failure),
         }
         settled.push(proven(transaction, receipt, index)?);

@@ -2,13 +2,18 @@
 //! distinct nodes as must agree have to return the result.
 
 use super::{
-    EvmChain, LookupTimeout, header, header_at, locked,
-    movement::is_far,
-    node::{CONTRACT_CALL, NodeFailure, NodeLookup},
+    EvmChain,
     payer::{contract_call, returned},
-    store,
 };
-use crate::ports::chain::ChainError;
+use crate::{
+    adapters::nodes::{
+        LookupTimeout,
+        locked::{locked, store},
+        movement::is_far,
+        node::{CONTRACT_CALL, NodeFailure, NodeLookup},
+    },
+    ports::chain::ChainError,
+};
 use alloy::{
     primitives::{Address as EvmAddress, B256, Bytes, U64, U256},
     sol_types::SolCall,
@@ -41,21 +46,21 @@ impl EvmChain {
         C: SolCall + Send + Sync,
         R: Send + Sync,
     {
-        let patience = self.lookup();
+        let patience = self.nodes.lookup();
         let call = &call;
-        if self.agreement == 1 {
+        if self.nodes.agreement == 1 {
             let question = |line: NodeLookup| async move {
                 let answer: Bytes = line
                     .call(CONTRACT_CALL, contract_call(to, call, json!("latest")))
                     .await?;
                 returned::<C>(to, &answer).map(read)
             };
-            return self.ask(patience, question).await;
+            return self.nodes.ask(patience, question).await;
         }
         let number = self.common_height(patience).await?;
         let question = |line: NodeLookup| async move {
             let at = contract_call(to, call, json!(U64::from(number)));
-            let (header, answer) = join(header_at(&line, number), line.call::<Bytes>(CONTRACT_CALL, at)).await;
+            let (header, answer) = join(self.nodes.header_at(&line, number), line.call::<Bytes>(CONTRACT_CALL, at)).await;
             let header = header?.ok_or_else(|| NodeFailure::Unknown(format!("block {number} is unknown")))?;
             let said = match answer {
                 Err(NodeFailure::Reverted(reason)) => Err(reason),
@@ -70,20 +75,20 @@ impl EvmChain {
                 (said, other) => said.is_err() && other.is_err(),
             };
         let what = format!("result of the call to {to} at block {number}");
-        let wanted = self.agreement;
-        let elected = self.elect_by(&what, wanted, is_confirmed, Vec::new(), patience, question);
+        let wanted = self.nodes.agreement;
+        let elected = self.nodes.elect_by(&what, wanted, is_confirmed, Vec::new(), patience, question);
         let ((_, said), _) = elected.await?;
         said.map_err(ChainError::Reverted)
     }
 
     /// The balance of an account in the native coin, on which enough distinct nodes agree.
     pub(super) async fn agreed_balance(&self, owner: EvmAddress) -> Result<U256, ChainError> {
-        let patience = self.lookup();
+        let patience = self.nodes.lookup();
         let number = self.common_height(patience).await?;
         let question =
             |line: NodeLookup| async move { line.call::<U256>("eth_getBalance", (owner, U64::from(number))).await };
         let what = format!("balance of {owner} at block {number}");
-        let elected = self.elect_by(&what, self.agreement, U256::eq, Vec::new(), patience, question);
+        let elected = self.nodes.elect_by(&what, self.nodes.agreement, U256::eq, Vec::new(), patience, question);
         Ok(elected.await?.0)
     }
 
@@ -96,15 +101,13 @@ impl EvmChain {
             return Ok(number);
         }
         let question = |line: NodeLookup| async move {
-            let head = header(&line, json!("latest")).await?;
-            let head = head.ok_or_else(|| NodeFailure::Untrue("the node returned no newest block".to_owned()))?;
-            Ok(head.number)
+            Ok(self.nodes.protocol().tip(&line, false).await?.head.number)
         };
         let (mut heads, mut failures) = (Vec::new(), Vec::new());
-        for more in [self.agreement, self.nodes.len()] {
+        for more in [self.nodes.agreement, self.nodes.nodes.len()] {
             let failed = failures.iter().map(|(index, _)| *index);
             let asked: Vec<usize> = heads.iter().map(|(index, _)| *index).chain(failed).collect();
-            let answers = self.ask_distinct(more, patience, &asked, question).await;
+            let answers = self.nodes.ask_distinct(more, patience, &asked, question).await;
             heads.extend(answers.given);
             failures.extend(answers.failures);
             if let Some(number) = self.lowest_in_step(&heads) {
@@ -112,9 +115,9 @@ impl EvmChain {
                 return Ok(number);
             }
         }
-        let (network, given, wanted) = (self.network, heads.len(), self.agreement);
+        let (network, given, wanted) = (self.nodes.network, heads.len(), self.nodes.agreement);
         Err(match given {
-            0 => self.sum_up(&failures),
+            0 => self.nodes.sum_up(&failures),
             _ if given < wanted => ChainError::Unavailable {
                 network,
                 reason: format!("only {given} of the {wanted} required nodes returned their newest block"),
@@ -129,9 +132,9 @@ impl EvmChain {
     fn lowest_in_step(&self, heads: &[(usize, u64)]) -> Option<u64> {
         let mut heads: Vec<u64> = heads.iter().map(|(_, head)| *head).collect();
         heads.sort_by_key(|head| Reverse(*head));
-        let spans = heads.windows(self.agreement);
+        let spans = heads.windows(self.nodes.agreement);
         let mut spans = spans.filter_map(|span| span.last().zip(span.first()));
-        let in_step = spans.find(|(lowest, highest)| !is_far(self.network, **lowest, **highest));
+        let in_step = spans.find(|(lowest, highest)| !is_far(self.nodes.network, **lowest, **highest));
         in_step.map(|(lowest, _)| *lowest)
     }
 }

@@ -1,11 +1,11 @@
 //! Lookups for the calldata of a payment: balances, allowance, gas price and rates.
 
-use super::{
-    EvmChain,
-    locked::store,
-    node::{CONTRACT_CALL, NodeFailure, NodeLookup},
-};
+use super::EvmChain;
 use crate::{
+    adapters::nodes::{
+        locked::store,
+        node::{CONTRACT_CALL, NodeFailure, NodeLookup},
+    },
     domain::{
         address::Address,
         paying::{NetworkPrice, PayerBalance},
@@ -105,7 +105,7 @@ impl StandingLookup for EvmChain {
                 price: NetworkPrice::Gas(read(gas_price, "a gas price")?),
             })
         };
-        self.ask(self.lookup(), question).await
+        self.nodes.ask(self.nodes.lookup(), question).await
     }
 
     async fn balance(&self, owner: Address, token: Option<Address>) -> Result<U256, ChainError> {
@@ -134,7 +134,7 @@ impl StandingLookup for EvmChain {
 impl PriceFeeds for EvmChain {
     async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<ConvertedUnits, ChainError> {
         let Some(rates) = self.rates else {
-            let reason = format!("{} has no contract that returns rates", self.network);
+            let reason = format!("{} has no contract that returns rates", self.nodes.network);
             return Err(ChainError::Reverted(reason));
         };
         let call = ConversionPath::getConversionCall {

@@ -1,15 +1,15 @@
 //! Proofs of single transactions, and the search for transactions with events of a contract.
 //!
-//! Nodes only say in which block a transaction is. The block is proven like any other ([`super::settle`]).
+//! Nodes only say in which block a transaction is. The block is proven like any other.
 
-use super::{
-    EvmChain, LookupTimeout, block_ref, header_at,
-    node::{NodeFailure, NodeLookup},
-    settle::WantedTransactions,
-    window::NarrowingCause,
-    wire::RawLog,
-};
 use crate::{
+    adapters::nodes::{
+        LookupTimeout, NodeChain, block_ref,
+        node::{NodeFailure, NodeLookup},
+        settle::WantedTransactions,
+        window::NarrowingCause,
+        wire::RawLog,
+    },
     domain::{
         address::Address,
         proven_tx::{ProvenLog, ProvenTx},
@@ -41,21 +41,27 @@ const NAMED_MAX: usize = 3;
 /// Divisor of the number of blocks of a search, when a node refuses the search because of too many blocks.
 const NARROWING: u64 = 8;
 
+/// Proofs of the transactions of an EVM network.
+pub(super) struct EvmProofs {
+    nodes: NodeChain,
+}
+
 #[async_trait]
-impl TxProofs for EvmChain {
+impl TxProofs for EvmProofs {
     async fn proven(&self, tx_hash: B256, final_to: u64) -> Result<Option<ProvenTx>, ChainError> {
         let question = |line: NodeLookup| async move {
             line.call::<Option<StatedPosition>>("eth_getTransactionReceipt", [tx_hash])
                 .await
         };
-        let wanted = self.agreement_now();
+        let wanted = self.nodes.agreement_now();
         let (mut asked, mut failures) = (Vec::new(), Vec::new());
         let (mut tried, mut unproven) = (BTreeSet::new(), None);
         let mut answered = 0;
         // A node with false data can conceal the transaction, or name a block that does not contain it. So every named
         // block is tried, and the service queries the remaining nodes too.
-        for more in [wanted, self.nodes.len()] {
+        for more in [wanted, self.nodes.nodes.len()] {
             let answers = self
+                .nodes
                 .ask_distinct(more, LookupTimeout::Thorough, &asked, &question)
                 .await;
             asked.extend(answers.given.iter().map(|(index, _)| *index));
@@ -77,7 +83,7 @@ impl TxProofs for EvmChain {
         match unproven {
             Some(error) => Err(error),
             // A missing response proves nothing.
-            None if answered < wanted => Err(self.sum_up(&failures)),
+            None if answered < wanted => Err(self.nodes.sum_up(&failures)),
             None => Ok(None),
         }
     }
@@ -88,11 +94,11 @@ impl TxProofs for EvmChain {
         topics: &[B256],
         to: u64,
     ) -> Result<Vec<ReportedEmissions>, ChainError> {
-        let question = |line: NodeLookup| async move { emissions(&line, emitters, topics, to).await };
-        let wanted = self.agreement_now();
-        let answers = self.ask_distinct(wanted, LookupTimeout::Thorough, &[], question).await;
+        let question = |line: NodeLookup| async move { self.emissions(&line, emitters, topics, to).await };
+        let wanted = self.nodes.agreement_now();
+        let answers = self.nodes.ask_distinct(wanted, LookupTimeout::Thorough, &[], question).await;
         if answers.given.len() < wanted {
-            return Err(self.sum_up(&answers.failures));
+            return Err(self.nodes.sum_up(&answers.failures));
         }
         let reported = (0..emitters.len()).map(|place| {
             let of_nodes = || answers.given.iter().filter_map(move |(_, given)| given.get(place));
@@ -139,43 +145,6 @@ impl NodeEmissions {
     }
 }
 
-/// Searches the events of each contract on one node.
-async fn emissions(
-    line: &NodeLookup,
-    emitters: &[Emitter],
-    topics: &[B256],
-    to: u64,
-) -> Result<Vec<NodeEmissions>, NodeFailure> {
-    // Strangers choose the contracts. Each contract has a call of its own, so that one with too many events delays no
-    // other one.
-    let searches: Vec<_> = emitters
-        .iter()
-        .map(|emitter| search(line, emitter, topics, to))
-        .collect();
-    let searches = stream::iter(searches).buffered(SEARCHES_AT_ONCE).collect::<Vec<_>>();
-    // A lagging node returns nothing for unknown blocks, so the last block must exist.
-    let (last, answers) = join(header_at(line, to), searches).await;
-    if last?.is_none() {
-        return Err(NodeFailure::Unknown(format!("block {to} is not available yet")));
-    }
-    let (mut found, mut failed) = (Vec::with_capacity(answers.len()), None);
-    for answer in answers {
-        match answer {
-            Ok(emissions) => found.push(emissions),
-            Err(failure) if failure.is_untrue() => return Err(failure),
-            Err(failure) => {
-                failed = Some(failure);
-                found.push(NodeEmissions::default());
-            }
-        }
-    }
-    let has_searched = found.iter().any(|emissions| emissions.read_to.is_some());
-    match failed.filter(|_| !has_searched) {
-        Some(failure) => Err(failure),
-        None => Ok(found),
-    }
-}
-
 /// Searches the events of one contract, over as many blocks as the node allows.
 async fn search(line: &NodeLookup, emitter: &Emitter, topics: &[B256], to: u64) -> Result<NodeEmissions, NodeFailure> {
     let mut last = to.min(emitter.from.saturating_add(line.node.width() - 1));
@@ -203,12 +172,55 @@ fn is_too_wide(failure: &NodeFailure) -> bool {
     cause.is_some_and(|cause| cause != NarrowingCause::Slow)
 }
 
-impl EvmChain {
+impl EvmProofs {
+    /// Proofs over these connections.
+    pub(super) fn new(nodes: NodeChain) -> Self {
+        Self { nodes }
+    }
+
+    /// Searches the events of each contract on one node.
+    async fn emissions(
+        &self,
+        line: &NodeLookup,
+        emitters: &[Emitter],
+        topics: &[B256],
+        to: u64,
+    ) -> Result<Vec<NodeEmissions>, NodeFailure> {
+        // Strangers choose the contracts. Each contract has a call of its own, so that one with too many events delays no
+        // other one.
+        let searches: Vec<_> = emitters
+            .iter()
+            .map(|emitter| search(line, emitter, topics, to))
+            .collect();
+        let searches = stream::iter(searches).buffered(SEARCHES_AT_ONCE).collect::<Vec<_>>();
+        // A lagging node returns nothing for unknown blocks, so the last block must exist.
+        let (last, answers) = join(self.nodes.header_at(line, to), searches).await;
+        if last?.is_none() {
+            return Err(NodeFailure::Unknown(format!("block {to} is not available yet")));
+        }
+        let (mut found, mut failed) = (Vec::with_capacity(answers.len()), None);
+        for answer in answers {
+            match answer {
+                Ok(emissions) => found.push(emissions),
+                Err(failure) if failure.is_untrue() => return Err(failure),
+                Err(failure) => {
+                    failed = Some(failure);
+                    found.push(NodeEmissions::default());
+                }
+            }
+        }
+        let has_searched = found.iter().any(|emissions| emissions.read_to.is_some());
+        match failed.filter(|_| !has_searched) {
+            Some(failure) => Err(failure),
+            None => Ok(found),
+        }
+    }
+
     async fn prove_in(&self, tx_hash: B256, number: u64) -> Result<Option<ProvenTx>, ChainError> {
-        let header = self.agree(number, Vec::new()).await?;
-        let block = block_ref(&header).map_err(|failure| self.malformed(failure.to_string()))?;
-        let found = self.prove(&header, WantedTransactions::One(tx_hash)).await?;
-        let on = |bytes| Address::on(self.network, bytes);
+        let header = self.nodes.agree(number, Vec::new()).await?;
+        let block = block_ref(&header).map_err(|failure| self.nodes.malformed(failure.to_string()))?;
+        let found = self.nodes.prove(&header, WantedTransactions::One(tx_hash)).await?;
+        let on = |bytes| Address::on(self.nodes.network, bytes);
         Ok(found.into_iter().next().map(|found| ProvenTx {
             tx_hash: found.tx_hash,
             block,

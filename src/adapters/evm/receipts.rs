@@ -1,7 +1,9 @@
 //! Transactions and receipts from a node, and their encoding for the roots of a block.
 
-use super::wire::RawLog;
-use crate::domain::network::Network;
+use crate::{
+    adapters::nodes::{proven::UnprovenContent, wire::RawLog},
+    domain::network::Network,
+};
 use alloy::{
     consensus::{EthereumTxEnvelope, Transaction as _, TxEip4844, transaction::SignerRecoverable as _},
     eips::Encodable2718 as _,
@@ -18,18 +20,6 @@ const ETHEREUM_TYPES: std::ops::RangeInclusive<u8> = 0..=4;
 
 /// Type of a deposit transaction of the OP stack. Source: ADR-0012.
 const DEPOSIT_TYPE: u8 = 0x7e;
-
-/// Why a response proves nothing.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum UnprovenReceipt {
-    /// The block contains a transaction or receipt of unknown encoding. Equal responses of distinct nodes may settle
-    /// it.
-    #[error("{0}")]
-    Unknown(String),
-    /// The response contradicts the header or itself.
-    #[error("{0}")]
-    Untrue(String),
-}
 
 /// Stated position and content of a transaction.
 #[derive(Debug, Deserialize)]
@@ -181,12 +171,12 @@ fn called<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<TxKind, D
 }
 
 /// Parses a part of a response. The parser's message may quote the response, so only the name of the part is passed on.
-pub(super) fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue, what: &str) -> Result<T, UnprovenReceipt> {
+pub(super) fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue, what: &str) -> Result<T, UnprovenContent> {
     serde_json::from_str(raw.get()).map_err(|error| {
         let text = error.to_string();
         let text = text.split_once(" at line").map_or(text.as_str(), |(text, _)| text);
         let missing = text.strip_prefix("missing field").map(|field| format!(" lacks{field}"));
-        UnprovenReceipt::Untrue(format!(
+        UnprovenContent::Untrue(format!(
             "{what}{}",
             missing.unwrap_or_else(|| " has an unexpected structure".to_owned())
         ))
@@ -195,12 +185,12 @@ pub(super) fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue, what: &str) -> Res
 
 impl EncodedTransaction {
     /// Reads the fields that the hash of a transaction covers.
-    pub(super) fn of(raw: &RawValue, stated: &StatedTransaction, network: Network) -> Result<Self, UnprovenReceipt> {
+    pub(super) fn of(raw: &RawValue, stated: &StatedTransaction, network: Network) -> Result<Self, UnprovenContent> {
         let what = || format!("transaction {}", stated.hash);
         match (stated.kind.saturating_to::<u8>(), network) {
             (kind, _) if ETHEREUM_TYPES.contains(&kind) => Ok(Self::Signed(Box::new(read(raw, &what())?))),
             (DEPOSIT_TYPE, Network::Optimism | Network::Base) => Ok(Self::Deposit(read(raw, &what())?)),
-            (kind, _) => Err(UnprovenReceipt::Unknown(format!(
+            (kind, _) => Err(UnprovenContent::Unknown(format!(
                 "{} has the unknown type {kind:#04x}, so its hash cannot be recomputed",
                 what()
             ))),
@@ -230,11 +220,11 @@ impl EncodedTransaction {
     }
 
     /// The sender, recovered from the signature if there is one. Recovery takes longer than all other steps of a proof.
-    pub(super) fn sender(&self) -> Result<Address, UnprovenReceipt> {
+    pub(super) fn sender(&self) -> Result<Address, UnprovenContent> {
         match self {
             Self::Signed(envelope) => envelope
                 .recover_signer()
-                .map_err(|_| UnprovenReceipt::Untrue("the signature of a transaction is not valid".to_owned())),
+                .map_err(|_| UnprovenContent::Untrue("the signature of a transaction is not valid".to_owned())),
             Self::Deposit(deposit) => Ok(deposit.from),
         }
     }
@@ -260,11 +250,11 @@ fn list(members: &[u8], out: &mut Vec<u8>) {
 
 impl StatedReceipt {
     /// Whether the transaction succeeded.
-    pub(super) fn succeeded(&self) -> Result<bool, UnprovenReceipt> {
+    pub(super) fn succeeded(&self) -> Result<bool, UnprovenContent> {
         match self.status.to::<u64>() {
             0 => Ok(false),
             1 => Ok(true),
-            status => Err(UnprovenReceipt::Untrue(format!(
+            status => Err(UnprovenContent::Untrue(format!(
                 "the receipt of {} has status {status}",
                 self.transaction_hash
             ))),

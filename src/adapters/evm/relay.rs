@@ -1,10 +1,10 @@
 //! The relayer account of this service on an EVM chain: transactions are simulated, signed here and sent to the nodes.
 
-use super::{
-    EvmChain, LookupTimeout,
-    node::{NodeFailure, NodeLookup},
-};
 use crate::{
+    adapters::nodes::{
+        LookupTimeout, NodeChain,
+        node::{NodeFailure, NodeLookup},
+    },
     domain::{
         address::Address,
         ids::Secret,
@@ -58,7 +58,7 @@ const UNAFFORDABLE: [&str; 1] = ["insufficient funds"];
 
 /// The relayer account of this service on an EVM chain.
 pub(super) struct EvmRelay {
-    chain: Arc<EvmChain>,
+    chain: Arc<NodeChain>,
     key: PrivateKeySigner,
     chain_id: u64,
 }
@@ -88,7 +88,7 @@ pub fn signing_key(text: &Secret) -> anyhow::Result<PrivateKeySigner> {
 
 impl EvmRelay {
     /// The account that signs with this key on this chain.
-    pub(super) fn new(chain: Arc<EvmChain>, key: PrivateKeySigner) -> Self {
+    pub(super) fn new(chain: Arc<NodeChain>, key: PrivateKeySigner) -> Self {
         let chain_id = chain.network.chain_id();
         Self { chain, key, chain_id }
     }

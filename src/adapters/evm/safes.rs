@@ -1,10 +1,8 @@
 //! Lookups on Safe accounts.
 
-use super::{
-    node::{CONTRACT_CALL, NodeFailure, NodeLookup},
-    signature_check::{GAS_MAX, is_out_of_gas},
-};
+use super::signature_check::{GAS_MAX, is_out_of_gas};
 use crate::{
+    adapters::nodes::node::{CONTRACT_CALL, NodeFailure, NodeLookup},
     domain::{address::Address, network::Network},
     ports::chain::SafeContract,
 };

@@ -3,8 +3,7 @@
 //! The call uses a contract that is never deployed. A call without recipient runs the constructor of the contract,
 //! which deploys the wallet if needed, calls it and returns one word. The node discards all changes afterwards.
 
-use super::node::NodeFailure;
-use crate::domain::session::WalletAnswer;
+use crate::{adapters::nodes::node::NodeFailure, domain::session::WalletAnswer};
 use alloy::{
     primitives::{Address, B256, Bytes, U64, U256, address},
     sol_types::SolValue,

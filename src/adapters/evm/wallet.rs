@@ -4,13 +4,15 @@
 //! connections are separate. A slow or failing wallet check never opens the breaker of a connection that payments need.
 
 use super::{
-    EvmChain, EvmChainOptions, LookupTimeout,
-    node::{NodeFailure, NodeLookup},
     safes,
     signature_check::{SignatureCheck, read},
     wallet_owners,
 };
 use crate::{
+    adapters::nodes::{
+        LookupTimeout, NodeChain,
+        node::{NodeFailure, NodeLookup},
+    },
     domain::{address::Address as WalletAddress, session::WalletAnswer},
     ports::chain::{ChainError, SafeContract, WalletLookup},
 };
@@ -26,16 +28,17 @@ const PLACES: usize = 4;
 
 /// The contract wallets of a network.
 pub(super) struct ContractWallets {
-    lines: EvmChain,
+    lines: NodeChain,
     check: SignatureCheck,
     places: Semaphore,
 }
 
 impl ContractWallets {
-    /// Checks the options and sets up connections to the nodes, separate from those of the chain itself.
-    pub(super) fn new(options: EvmChainOptions) -> anyhow::Result<Self> {
+    /// Wallets over connections of their own, separate from those of the chain itself. Errors: the contract of the check
+    /// is damaged.
+    pub(super) fn new(lines: NodeChain) -> anyhow::Result<Self> {
         Ok(Self {
-            lines: EvmChain::set_up(options)?,
+            lines,
             check: SignatureCheck::load()?,
             places: Semaphore::new(PLACES),
         })

@@ -1,7 +1,7 @@
 //! Whether an account controls a wallet. Any contract can claim an owner, and a Safe can hide other owners. Only the
 //! delegation that the account itself signed therefore counts.
 
-use super::node::{NodeFailure, NodeLookup};
+use crate::adapters::nodes::node::{NodeFailure, NodeLookup};
 use alloy::primitives::{Address as EvmAddress, Bytes};
 use serde_json::json;
 

@@ -5,7 +5,6 @@ use super::proofs::{FalseSafe, Ground, imitate};
 use crate::proxy::{Lie, Proxy, Told, in_method, number};
 use alloy::primitives::{Address as EvmAddress, B256};
 use prs::{
-    adapters::evm::EvmChain,
     domain::{address::Address, safe::OUTCOME_TOPICS},
     ports::chain::{Emitter, ReportedEmissions, TxProofs},
 };
@@ -29,7 +28,7 @@ fn emitter(contract: EvmAddress, from: u64) -> Emitter {
 }
 
 /// Searches the events of one contract.
-async fn search(chain: &EvmChain, emitter: Emitter, topics: &[B256], to: u64) -> ReportedEmissions {
+async fn search(chain: &dyn TxProofs, emitter: Emitter, topics: &[B256], to: u64) -> ReportedEmissions {
     let found = chain.list_emissions(&[emitter], topics, to).await.expect("a search");
     let [found] = <[ReportedEmissions; 1]>::try_from(found).expect("one contract");
     found
@@ -70,11 +69,11 @@ async fn only_marked_events_of_the_contract_are_listed() {
         (&[success], from + 1, BTreeSet::from([in_data])),
         (&[B256::repeat_byte(1)], from, BTreeSet::new()),
     ] {
-        let found = search(&chain, emitter(safe, from), topics, head).await;
+        let found = search(chain.as_ref(), emitter(safe, from), topics, head).await;
         assert_eq!(found.tx_hashes, expected, "{topics:?} from {from}");
         assert_eq!(found.read_to, Some(head));
     }
-    let below = search(&chain, emitter(safe, from - 1), &[success], from - 1).await;
+    let below = search(chain.as_ref(), emitter(safe, from - 1), &[success], from - 1).await;
     assert_eq!((below.tx_hashes, below.read_to), (BTreeSet::new(), Some(from - 1)));
     let contracts = [emitter(stranger, from), emitter(safe, from)];
     let both = chain
@@ -119,7 +118,7 @@ async fn one_node_of_two_cannot_hide_an_event() {
             ground.nodes.iter().for_each(Proxy::end);
             ground.nodes[liar].tamper(in_method("eth_getLogs", lie));
             let chain = ground.adapter(2);
-            let found = search(&chain, emitter(ground.false_safe, from), &OUTCOME_TOPICS, head).await;
+            let found = search(chain.as_ref(), emitter(ground.false_safe, from), &OUTCOME_TOPICS, head).await;
             assert!(ground.nodes[liar].changed() > 0, "{number}: node {liar} was not asked");
             assert!(found.tx_hashes.contains(&tx_hash), "{number}: {found:?}");
             assert!(found.tx_hashes.len() <= 1 + NAMED_MAX, "{number}: {found:?}");
@@ -169,7 +168,7 @@ async fn a_lagging_or_false_node_does_not_count_as_a_search() {
                 .list_emissions(&contracts, &OUTCOME_TOPICS, head)
                 .await;
             assert!(all.is_err(), "node {liar}, lagging: {is_lagging}: {all:?}");
-            let found = search(&ground.adapter(2), contracts[0], &OUTCOME_TOPICS, head).await;
+            let found = search(ground.adapter(2).as_ref(), contracts[0], &OUTCOME_TOPICS, head).await;
             assert_eq!(
                 (found.tx_hashes, found.read_to),
                 (BTreeSet::from([tx_hash]), Some(head)),
@@ -235,7 +234,7 @@ async fn a_search_over_too_many_blocks_is_narrowed_until_it_passes() {
     let (mut from, mut found) = (begin, BTreeSet::new());
     let mut searches = 0;
     while from <= head {
-        let reported = search(&chain, emitter(ground.false_safe, from), &OUTCOME_TOPICS, head).await;
+        let reported = search(chain.as_ref(), emitter(ground.false_safe, from), &OUTCOME_TOPICS, head).await;
         let read_to = reported.read_to.expect("each search passes");
         assert!((from..=head).contains(&read_to), "{read_to} from {from}");
         found.extend(reported.tx_hashes);

@@ -21,7 +21,7 @@ use alloy::{
 use chrono::DateTime;
 use devnet::{Devnet, Options};
 use prs::{
-    adapters::evm::{EvmChain, EvmChainOptions},
+    adapters::{evm::connect, nodes::ChainOptions},
     domain::{
         address::Address,
         network::Network,
@@ -91,18 +91,18 @@ impl Ground {
     }
 
     /// The adapter in a new process that knows nothing about its nodes.
-    pub fn adapter(&self, agreement: usize) -> EvmChain {
-        EvmChain::new(options(&self.nodes, agreement)).expect("valid options")
+    pub fn adapter(&self, agreement: usize) -> Arc<dyn TxProofs> {
+        proofs_of(options(&self.nodes, agreement))
     }
 
     /// Like [`Self::adapter`], for a fault of a node. Only a late response is waited for briefly.
-    fn adapter_for(&self, agreement: usize, kind: Kind) -> EvmChain {
+    fn adapter_for(&self, agreement: usize, kind: Kind) -> Arc<dyn TxProofs> {
         let patient = options(&self.nodes, agreement);
-        let options = EvmChainOptions {
+        let options = ChainOptions {
             call_timeout: if kind == Kind::Late { HURRIED } else { PATIENT },
             ..patient
         };
-        EvmChain::new(options).expect("valid options")
+        proofs_of(options)
     }
 
     /// Makes a contract emit an event, in a block of its own. Returns the transaction and its block.
@@ -210,8 +210,8 @@ pub async fn imitate(chain: &Devnet, singleton: EvmAddress) -> EvmAddress {
     address
 }
 
-pub fn options(nodes: &[Proxy], agreement: usize) -> EvmChainOptions {
-    EvmChainOptions {
+pub fn options(nodes: &[Proxy], agreement: usize) -> ChainOptions {
+    ChainOptions {
         network: Network::Sepolia,
         chain_id: Network::Sepolia.chain_id(),
         rpc_urls: nodes.iter().map(|node| node.url.parse().expect("a URL")).collect(),
@@ -220,10 +220,14 @@ pub fn options(nodes: &[Proxy], agreement: usize) -> EvmChainOptions {
         agreement: Some(agreement),
         agreement_fallback: None,
         contracts: Vec::new(),
-        nodes_apart_bps: 0,
         call_timeout: PATIENT,
         lookup_timeout: Waits::default().nodes,
     }
+}
+
+fn proofs_of(options: ChainOptions) -> Arc<dyn TxProofs> {
+    let connected = connect(options, 0).expect("valid options");
+    connected.parts.proofs.expect("the network has proofs of transactions")
 }
 
 fn read<T: DeserializeOwned>(value: &Value) -> T {
@@ -247,7 +251,7 @@ pub enum Verdict {
     Wrong,
 }
 
-async fn prove(chain: &EvmChain, truth: &ProvenTx, final_to: u64) -> Verdict {
+async fn prove(chain: &dyn TxProofs, truth: &ProvenTx, final_to: u64) -> Verdict {
     match chain.proven(truth.tx_hash, final_to).await {
         Ok(Some(proven)) if proven == *truth => Verdict::Truth,
         Ok(Some(_)) => Verdict::Wrong,
@@ -265,9 +269,9 @@ async fn listen(ground: &Ground, named: &Named, dialect: Dialect) -> Arc<Samples
         samples: samples.clone(),
     });
     let head = ground.head().await;
-    let chain = EvmChain::new(options(std::slice::from_ref(&node), 1)).expect("valid options");
+    let chain = proofs_of(options(std::slice::from_ref(&node), 1));
     for truth in named.truths.iter().chain(&named.others) {
-        assert_eq!(prove(&chain, truth, head).await, Verdict::Truth, "{truth:?}");
+        assert_eq!(prove(chain.as_ref(), truth, head).await, Verdict::Truth, "{truth:?}");
     }
     Arc::new(std::mem::take(&mut *samples.lock().expect("unpoisoned")))
 }
@@ -322,7 +326,7 @@ async fn matrix(place: Place) {
         let mut outcomes = Vec::new();
         for (fault, samples, truth) in &cells {
             speak(&ground.nodes, place, fault, samples, &blocks);
-            let verdict = prove(&ground.adapter_for(agreement, fault.kind), truth, head).await;
+            let verdict = prove(ground.adapter_for(agreement, fault.kind).as_ref(), truth, head).await;
             if verdict == Verdict::Wrong {
                 println!(
                     "{place:?}, agreement {agreement}, {fault}: a wrong proof of {}",
@@ -406,8 +410,8 @@ async fn unknown_and_later_transactions_are_not_proven() {
     let named = ground.transactions().await;
     let (chain, truth) = (ground.adapter(2), &named.truths[0]);
     let block = truth.block.number;
-    assert_eq!(prove(&chain, truth, block - 1).await, Verdict::Nothing);
-    assert_eq!(prove(&chain, truth, block).await, Verdict::Truth);
+    assert_eq!(prove(chain.as_ref(), truth, block - 1).await, Verdict::Nothing);
+    assert_eq!(prove(chain.as_ref(), truth, block).await, Verdict::Truth);
     let unknown = chain.proven(B256::repeat_byte(9), ground.head().await).await;
     assert_eq!(unknown.expect("a response"), None);
 }
@@ -426,7 +430,7 @@ async fn one_node_of_two_cannot_conceal_a_transaction() {
                 Some(block) => receipt["blockNumber"] = json!(U64::from(block)),
                 None => *receipt = Value::Null,
             }));
-            let verdict = prove(&ground.adapter(agreement), truth, head).await;
+            let verdict = prove(ground.adapter(agreement).as_ref(), truth, head).await;
             assert_eq!(
                 verdict,
                 Verdict::Truth,
@@ -454,7 +458,7 @@ async fn a_transaction_stays_open_while_too_few_nodes_respond() {
         ground.nodes[second].tamper(Lie(|_: &Value, _: Value| {
             Told::Error(-32_000, "internal error".to_owned())
         }));
-        let verdict = prove(&ground.adapter(2), &named.truths[0], head).await;
+        let verdict = prove(ground.adapter(2).as_ref(), &named.truths[0], head).await;
         assert_eq!(verdict, Verdict::Error);
     }
 }

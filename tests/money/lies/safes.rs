@@ -32,7 +32,7 @@ const OTHER_SINGLETON: EvmAddress = EvmAddress::repeat_byte(0x77);
 
 /// The lookups in a new process that knows nothing about its nodes.
 fn wallets(nodes: &[Proxy]) -> Arc<dyn WalletLookup> {
-    let connected = connect(options(nodes, nodes.len())).expect("valid options");
+    let connected = connect(options(nodes, nodes.len()), 0).expect("valid options");
     connected.parts.wallets.expect("the network has contract wallets")
 }
 

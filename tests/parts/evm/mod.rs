@@ -11,7 +11,7 @@ mod step;
 use alloy::primitives::B256;
 use node::{CHAIN_ID, FEE_PROXY, FakeNode, RATES, Served};
 use prs::{
-    adapters::evm::{EvmChain, EvmChainOptions},
+    adapters::{evm::connect, nodes::ChainOptions},
     domain::{
         address::Address,
         currency::{ContractKind, KnownContract},
@@ -19,7 +19,7 @@ use prs::{
         payment::{BlockRef, SettledBlock},
         waits::Waits,
     },
-    ports::chain::{Chain, ChainError, ReportedEvents},
+    ports::chain::{Chain, ChainError, ChainParts, PriceFeeds, ReportedEvents},
 };
 use std::{
     sync::{Arc, Mutex},
@@ -27,11 +27,14 @@ use std::{
 };
 use wiremock::{Mock, MockServer, matchers::any};
 
+/// Maximum difference between nodes about a conversion, in basis points.
+const NODES_APART_BPS: u16 = 100;
+
 /// The nodes of a test, and the chain adapter that reads them.
 struct Bench {
     nodes: Vec<FakeNode>,
-    chain: EvmChain,
-    options: EvmChainOptions,
+    chain: Arc<dyn Chain>,
+    parts: ChainParts,
     _servers: Vec<MockServer>,
 }
 
@@ -40,7 +43,7 @@ impl Bench {
         Self::with(served, |_| {}).await
     }
 
-    async fn with(served: impl IntoIterator<Item = Served>, adjust: impl FnOnce(&mut EvmChainOptions)) -> Self {
+    async fn with(served: impl IntoIterator<Item = Served>, adjust: impl FnOnce(&mut ChainOptions)) -> Self {
         let (mut nodes, mut servers) = (Vec::new(), Vec::new());
         for served in served {
             // The chain is created before the first call, whose deadline is short.
@@ -54,7 +57,7 @@ impl Bench {
         let urls = servers
             .iter()
             .map(|server| format!("{}/v3/secret-key-0123456789", server.uri()));
-        let mut options = EvmChainOptions {
+        let mut options = ChainOptions {
             network: Network::Sepolia,
             chain_id: CHAIN_ID,
             rpc_urls: urls.map(|url| url.parse().unwrap()).collect(),
@@ -75,15 +78,19 @@ impl Bench {
             lookup_timeout: Waits::default().nodes,
             agreement: None,
             agreement_fallback: None,
-            nodes_apart_bps: 100,
         };
         adjust(&mut options);
+        let parts = connect(options, NODES_APART_BPS).unwrap().parts;
         Self {
             nodes,
-            chain: EvmChain::new(options.clone()).unwrap(),
-            options,
+            chain: Arc::clone(&parts.followed),
+            parts,
             _servers: servers,
         }
+    }
+
+    fn rates(&self) -> &dyn PriceFeeds {
+        self.parts.price_feeds.as_deref().unwrap()
     }
 
     async fn block(&self, number: u64) -> BlockRef {

@@ -8,7 +8,7 @@ use super::{
 use alloy::primitives::U256;
 use chrono::DateTime;
 use prs::{
-    adapters::evm::{EvmChain, EvmChainOptions, connect},
+    adapters::{evm::connect, nodes::ChainOptions},
     domain::{address::Address, network::Network, payment::Finality},
     ports::chain::{Chain, ChainError, PriceFeeds, StandingLookup},
 };
@@ -56,7 +56,7 @@ async fn a_failing_node_is_skipped_for_every_query() {
         let settled = bench.chain.settled(50).await.unwrap();
         assert_eq!(units(&settled), [1_000, 2_000], "{fault:?}");
         let payer = Address::Evm(PAYER);
-        let standing = bench.chain.standing(payer, None, payer).await.unwrap();
+        let standing = bench.parts.standings.standing(payer, None, payer).await.unwrap();
         assert_eq!(standing.native_balance, U256::from(100), "{fault:?}");
     }
 }
@@ -121,7 +121,7 @@ async fn a_lookup_with_hanging_nodes_fails_in_time_and_reveals_no_url() {
     let payer = Address::Evm(PAYER);
     for _ in 0..3 {
         let started = Instant::now();
-        let answer = bench.chain.standing(payer, Some(Address::Evm(TOKEN)), payer).await;
+        let answer = bench.parts.standings.standing(payer, Some(Address::Evm(TOKEN)), payer).await;
         assert!(
             started.elapsed() < Duration::from_secs(1),
             "{} ms",
@@ -134,7 +134,8 @@ async fn a_lookup_with_hanging_nodes_fails_in_time_and_reveals_no_url() {
     }
     // By now every circuit breaker is open, so that no caller waits for dead nodes.
     let started = Instant::now();
-    assert!(bench.chain.tip(None).await.is_err());
+    let answer = bench.parts.standings.standing(payer, None, payer).await;
+    answer.expect_err("every node is paused");
     assert!(started.elapsed() < Duration::from_millis(100));
 }
 
@@ -156,7 +157,7 @@ async fn a_node_that_recovers_is_used_again() {
 #[tokio::test]
 async fn payer_lookups_never_pause_nodes_that_crediting_needs() {
     let bench = Bench::new([Served::honest(100).lying(Lie::Status(500))]).await;
-    let parts = connect(bench.options.clone()).unwrap().parts;
+    let parts = &bench.parts;
     let payer = Address::Evm(PAYER);
     for _ in 0..4 {
         parts.standings.standing(payer, None, payer).await.unwrap_err();
@@ -189,7 +190,7 @@ async fn a_hanging_node_leaves_time_to_query_the_others() {
         options.call_timeout = Duration::from_secs(2);
     })
     .await;
-    let rate = bench.chain.convert(&[PAYER, TOKEN], U256::from(5)).await;
+    let rate = bench.rates().convert(&[PAYER, TOKEN], U256::from(5)).await;
     assert_eq!(rate.unwrap().units, U256::from(42));
 }
 
@@ -291,7 +292,7 @@ async fn a_single_node_is_trusted_only_where_configured() {
         let answer = bench.chain.tip(None).await;
         assert_eq!(answer.is_ok(), is_enough, "{agreement:?} {fallback:?}: {answer:?}");
         // No single node decides the amount for a payer who is waiting for calldata.
-        let rate = bench.chain.convert(&[PAYER, TOKEN], U256::from(5)).await;
+        let rate = bench.rates().convert(&[PAYER, TOKEN], U256::from(5)).await;
         assert_eq!(
             rate.is_ok(),
             agreement == Some(1),
@@ -319,7 +320,7 @@ async fn an_unreadable_block_time_is_an_error() {
 
 #[tokio::test]
 async fn options_that_cannot_work_are_rejected() {
-    let options = |network, urls: &[&str], agreement| EvmChainOptions {
+    let options = |network, urls: &[&str], agreement| ChainOptions {
         network,
         chain_id: CHAIN_ID,
         rpc_urls: urls.iter().map(|url| url.parse().unwrap()).collect(),
@@ -328,12 +329,11 @@ async fn options_that_cannot_work_are_rejected() {
         agreement,
         agreement_fallback: None,
         contracts: Vec::new(),
-        nodes_apart_bps: 100,
         call_timeout: Duration::from_secs(1),
         lookup_timeout: Duration::from_secs(1),
     };
     let (one, other) = ("http://one.example/secret-key", "http://other.example");
-    assert!(EvmChain::new(options(Network::Base, &[one, other], Some(2))).is_ok());
+    assert!(connect(options(Network::Base, &[one, other], Some(2)), NODES_APART_BPS).is_ok());
     for (network, urls, agreement) in [
         (Network::Tron, &[one][..], None),
         (Network::Base, &[], None),
@@ -342,7 +342,7 @@ async fn options_that_cannot_work_are_rejected() {
         (Network::Base, &[one, other], Some(0)),
         (Network::Base, &[one, other], Some(3)),
     ] {
-        let error = EvmChain::new(options(network, urls, agreement))
+        let error = connect(options(network, urls, agreement), NODES_APART_BPS)
             .err()
             .unwrap()
             .to_string();

@@ -7,7 +7,7 @@ use super::{
 };
 use alloy::primitives::U256;
 use prs::{
-    adapters::evm::EvmChainOptions,
+    adapters::nodes::ChainOptions,
     domain::{address::Address, network::Network, paying::NetworkPrice, payment::SettledBlock},
     ports::chain::{Chain, ChainError, PriceFeeds, StandingLookup},
 };
@@ -76,7 +76,7 @@ async fn data_that_contradicts_the_header_comes_from_another_node_or_fails() {
 /// If the roots of a block cannot be recomputed, the required number of nodes must return the same data.
 #[tokio::test]
 async fn a_false_node_among_three_delays_no_block_that_needs_agreement() {
-    let arbitrum = |options: &mut EvmChainOptions| options.network = Network::ArbitrumOne;
+    let arbitrum = |options: &mut ChainOptions| options.network = Network::ArbitrumOne;
     let honest = Served::with_payments(100, &[(50, 0, 1_000), (50, 1, 2_000)]);
     let lies = [
         Lie::NullReceipts,
@@ -148,19 +148,19 @@ async fn a_block_that_a_reorganisation_removed_is_an_error() {
 async fn balances_and_rates_are_read_and_nodes_agree_on_a_refusal() {
     let bench = Bench::new([Served::honest(100), Served::honest(100)]).await;
     let (payer, token) = (Address::Evm(PAYER), Address::Evm(TOKEN));
-    let standing = bench.chain.standing(payer, Some(token), payer).await.unwrap();
+    let standing = bench.parts.standings.standing(payer, Some(token), payer).await.unwrap();
     assert_eq!(
         [standing.balance, standing.allowance, standing.native_balance,],
         [700, 300, 100].map(U256::from)
     );
     assert_eq!(standing.price, NetworkPrice::Gas(U256::from(7)));
-    let rate = bench.chain.convert(&[PAYER, TOKEN], U256::from(5)).await.unwrap();
+    let rate = bench.rates().convert(&[PAYER, TOKEN], U256::from(5)).await.unwrap();
     assert_eq!(rate.units, U256::from(42));
     bench.nodes[0].change(|served| served.lie = Lie::Reverts);
-    let refused = bench.chain.convert(&[PAYER, TOKEN], U256::from(5)).await;
+    let refused = bench.rates().convert(&[PAYER, TOKEN], U256::from(5)).await;
     assert!(matches!(refused, Err(ChainError::Disagreement { .. })), "{refused:?}");
     bench.nodes[1].change(|served| served.lie = Lie::Reverts);
-    let refused = bench.chain.convert(&[PAYER, TOKEN], U256::from(5)).await;
+    let refused = bench.rates().convert(&[PAYER, TOKEN], U256::from(5)).await;
     assert!(matches!(refused, Err(ChainError::Reverted(reason)) if reason.contains("No aggregator")));
 }
 

@@ -24,17 +24,17 @@ fn raw(value: &Value) -> Box<RawValue> {
 }
 
 impl NodeClaims {
-    fn settled(&self, network: Network) -> Result<Vec<SettledTx>, UnprovenReceipt> {
+    fn settled(&self, network: Network) -> Result<Vec<SettledTx>, UnprovenContent> {
         let (transactions, receipts) = self.read()?;
-        settle_by_roots(&header(&raw(&self.block))?, &transactions, &receipts, network, |_| true)
+        settle_by_roots(&header(&raw(&self.block))?, &transactions, &receipts, network, &|_, _| true)
     }
 
-    fn by_word(&self, network: Network) -> Result<Vec<SettledTx>, UnprovenReceipt> {
+    fn by_word(&self, network: Network) -> Result<Vec<SettledTx>, UnprovenContent> {
         let (transactions, receipts) = self.read()?;
-        settle_by_word(&header(&raw(&self.block))?, &transactions, &receipts, network, |_| true)
+        settle_by_word(&header(&raw(&self.block))?, &transactions, &receipts, network, &|_, _| true)
     }
 
-    fn read(&self) -> Result<(Vec<RawTransaction>, Vec<RawReceipt>), UnprovenReceipt> {
+    fn read(&self) -> Result<(Vec<RawTransaction>, Vec<RawReceipt>), UnprovenContent> {
         let list = |values: &[Value]| raw(&Value::from(values));
         Ok((
             read(&list(&self.transactions), "a transaction")?,
@@ -190,7 +190,7 @@ fn an_op_stack_block_is_self_proving() {
     // Only OP stack chains have this transaction type.
     assert!(matches!(
         told.settled(Network::Mainnet),
-        Err(UnprovenReceipt::Unknown(_))
+        Err(UnprovenContent::Unknown(_))
     ));
     let is_unread = |path: &str| {
         // These members are not checked for a deposit: it has no signature and no price, and the receipt states its
@@ -287,7 +287,7 @@ fn an_arbitrum_header_is_self_proving() {
 #[test]
 fn an_unknown_header_field_changes_the_hash() {
     let told = recorded("opStack").changed(|told| told.block["requestsHash"] = json!(B256::ZERO));
-    assert!(matches!(header(&raw(&told.block)), Err(UnprovenReceipt::Untrue(_))));
+    assert!(matches!(header(&raw(&told.block)), Err(UnprovenContent::Untrue(_))));
 }
 
 /// An Arbitrum block with an internal transaction that this service cannot encode, and events in it.
@@ -313,7 +313,7 @@ fn unrecomputable_data_needs_equal_responses() {
     let network = Network::ArbitrumOne;
     assert_eq!(proof_of(network), Proof::Agreement);
     let told = unknown_form();
-    assert!(matches!(told.settled(network), Err(UnprovenReceipt::Unknown(_))));
+    assert!(matches!(told.settled(network), Err(UnprovenContent::Unknown(_))));
     let settled = told.by_word(network).unwrap();
     assert_eq!(settled[0].logs[0].log_index, Some(U64::ZERO));
 
@@ -562,10 +562,10 @@ async fn proving_a_thousand_receipts_is_fast() {
     let transfers: Vec<Value> = (1..=1_000).map(|units| local.transfer(units)).collect();
     let told = local.block_of(&transfers).await;
     let proven = header(&raw(&told.block)).unwrap();
-    let is_wanted = |receipt: &StatedReceipt| receipt.logs[0].log_index == Some(U64::from(500));
+    let is_wanted = |_: &B256, logs: &[RawLog]| logs[0].log_index == Some(U64::from(500));
     let started = Instant::now();
     let (transactions, receipts) = told.read().unwrap();
-    let settled = settle_by_roots(&proven, &transactions, &receipts, Network::Sepolia, is_wanted).unwrap();
+    let settled = settle_by_roots(&proven, &transactions, &receipts, Network::Sepolia, &is_wanted).unwrap();
     let took = started.elapsed();
     println!("1,000 receipts proven in {took:?}");
     assert_eq!(

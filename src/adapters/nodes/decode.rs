@@ -3,7 +3,7 @@
 //! Any value that a payer can put into an event is accepted. Data that no contract of the protocol would emit is an
 //! error and never replaced by a default. Source: rules G.2.
 
-use super::{evidence::SettledTx, wire::RawLog};
+use super::{proven::SettledTx, wire::RawLog};
 use crate::domain::{
     address::Address,
     currency::{ContractKind, KnownContract},
@@ -387,7 +387,7 @@ impl Watched {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapters::evm::wire::bloom_of;
+    use crate::adapters::nodes::wire::bloom_of;
     use alloy::primitives::{Bytes, U64, b256, keccak256};
     use proptest::prelude::*;
 

@@ -1,21 +1,20 @@
 //! Logs by block range. They show where to look for payments; nodes may leave out some logs.
 
 use super::{
-    EvmChain, LookupTimeout, block_ref,
+    LookupTimeout, NodeChain, block_ref,
     decode::{PlacedLog, in_order},
-    evidence::ProvenHeader,
-    header_at,
-    node::{EvmNode, NodeFailure, NodeLookup},
-    read_header, window,
+    node::{ChainNode, NodeFailure, NodeLookup},
+    proven::ProvenHeader,
+    window,
     wire::{RawLog, bloom_of},
 };
 use crate::{
     domain::payment::{BlockRef, Hint},
     ports::chain::{ChainError, NewBlock, ReportedEvents},
 };
-use alloy::primitives::{B256, U64};
+use alloy::primitives::{B256, Bloom, U64};
 use futures_util::{StreamExt, TryStreamExt, future::join, stream};
-use serde_json::{Map, Value, json, value::RawValue};
+use serde_json::{Map, Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -39,7 +38,7 @@ struct ListedEvents {
     is_refused: bool,
 }
 
-impl EvmChain {
+impl NodeChain {
     fn filter(&self) -> Map<String, Value> {
         let mut filter = Map::new();
         filter.insert("address".to_owned(), json!(self.watched.addresses));
@@ -165,7 +164,7 @@ impl EvmChain {
     async fn events_between(&self, line: &NodeLookup, from: u64, to: u64) -> Result<ListedEvents, NodeFailure> {
         // A lagging node returns nothing for unknown blocks, so the last block must exist.
         let (last, logs) = join(
-            header_at(line, to),
+            self.header_at(line, to),
             line.call::<Vec<RawLog>>("eth_getLogs", [self.filter_between(from, to)]),
         )
         .await;
@@ -187,7 +186,7 @@ impl EvmChain {
 
     /// Reads one window from a node, with as many blocks as the node allows. If the node returns not even the logs of a
     /// single block, it only has to return the header, and the caller reads the whole block.
-    async fn window_of(&self, node: &Arc<EvmNode>, from: u64, to: u64) -> Result<ListedEvents, NodeFailure> {
+    async fn window_of(&self, node: &Arc<ChainNode>, from: u64, to: u64) -> Result<ListedEvents, NodeFailure> {
         let mut last = NodeFailure::Resting;
         for _ in 0..NARROWINGS_MAX {
             let width = node.width().min(to - from + 1);
@@ -205,7 +204,7 @@ impl EvmChain {
                 }
                 Ok(Err(too_wide)) if width == 1 => {
                     let deadline = self.deadline(LookupTimeout::Thorough, 1);
-                    let header = node.ask(deadline, |line| async move { header_at(&line, end).await });
+                    let header = node.ask(deadline, |line| async move { self.header_at(&line, end).await });
                     return Ok(ListedEvents {
                         logs: Vec::new(),
                         last: header.await?.ok_or(too_wide)?,
@@ -226,7 +225,7 @@ impl EvmChain {
     /// filter, so an omitted payment reference would be detected.
     async fn prove_complete(
         &self,
-        node: &Arc<EvmNode>,
+        node: &Arc<ChainNode>,
         from: u64,
         listed: &ListedEvents,
     ) -> Result<Vec<u64>, NodeFailure> {
@@ -237,7 +236,7 @@ impl EvmChain {
         for numbers in numbers.chunks(HEADERS_PER_BATCH) {
             let deadline = self.deadline(LookupTimeout::Thorough, 1);
             let headers = node
-                .ask(deadline, |line| async move { headers(&line, numbers).await })
+                .ask(deadline, |line| async move { self.headers(&line, numbers).await })
                 .await?;
             let mut spoken_of = Vec::new();
             for (number, header) in numbers.iter().zip(headers) {
@@ -257,16 +256,20 @@ impl EvmChain {
                         "for block {number}, the node returned events with another block hash"
                     )));
                 }
-                if self.watched.is_spoken_of(&header.logs_bloom) {
-                    spoken_of.push((header, begin..end));
+                match header.logs_bloom {
+                    Some(bloom) if self.watched.is_spoken_of(&bloom) => {
+                        spoken_of.push((header.number, header.hash, bloom, begin..end));
+                    }
+                    Some(_) => {}
+                    None => unlisted.push(header.number),
                 }
             }
-            let accounts = stream::iter(spoken_of).map(|(header, own)| async move {
+            let accounts = stream::iter(spoken_of).map(|(number, hash, bloom, own)| async move {
                 let deadline = self.deadline(LookupTimeout::Thorough, 1);
-                let (header, own) = (&header, &logs[own]);
-                let question = |line: NodeLookup| async move { self.account_for(&line, header, own).await };
+                let own = &logs[own];
+                let question = |line: NodeLookup| async move { self.account_for(&line, hash, &bloom, own).await };
                 let is_listed = node.ask(deadline, question).await?;
-                Ok((!is_listed).then_some(header.number))
+                Ok::<_, NodeFailure>((!is_listed).then_some(number))
             });
             let accounts: Vec<Option<u64>> = accounts.buffer_unordered(BLOCKS_IN_FLIGHT).try_collect().await?;
             unlisted.extend(accounts.into_iter().flatten());
@@ -286,22 +289,22 @@ impl EvmChain {
     async fn account_for(
         &self,
         line: &NodeLookup,
-        header: &ProvenHeader,
+        block: B256,
+        bloom: &Bloom,
         listed: &[PlacedLog],
     ) -> Result<bool, NodeFailure> {
-        let answer = line.call("eth_getLogs", [json!({ "blockHash": header.hash })]).await;
+        let answer = line.call("eth_getLogs", [json!({ "blockHash": block })]).await;
         let logs: Vec<RawLog> = match answer {
             Err(failure) if failure.narrower().is_some() => return Ok(false),
             answer => answer?,
         };
-        let is_own = |log: &RawLog| log.block_hash == Some(header.hash);
-        let is_complete = logs.iter().all(is_own) && bloom_of(&logs).contains(&header.logs_bloom);
+        let is_own = |log: &RawLog| log.block_hash == Some(block);
+        let is_complete = logs.iter().all(is_own) && bloom_of(&logs).contains(bloom);
         // Nodes may number events that the chain itself adds differently, so only the watched events must be in order.
         let watched = in_order(logs.into_iter().filter(|log| self.watched.holds(log)).collect());
         if !is_complete || watched.map_err(NodeFailure::Untrue)? != listed {
             return Err(NodeFailure::Untrue(format!(
-                "the logs of block {} are incomplete, or differ from the events that the node listed before",
-                header.number
+                "the logs of block {block} are incomplete, or differ from the events that the node listed before"
             )));
         }
         Ok(true)
@@ -314,14 +317,17 @@ impl EvmChain {
             let numbers = &numbers;
             async move {
                 let mut found = Vec::new();
-                for header in headers(&line, numbers).await? {
+                for header in self.headers(&line, numbers).await? {
                     let Some(header) = header else { break };
                     found.push(header);
                 }
                 let Some(last) = found.last() else {
                     return Ok(Vec::new());
                 };
-                let is_silent = |header: &ProvenHeader| !self.watched.is_spoken_of(&header.logs_bloom);
+                let is_silent = |header: &ProvenHeader| {
+                    let bloom = header.logs_bloom.as_ref();
+                    bloom.is_some_and(|bloom| !self.watched.is_spoken_of(bloom))
+                };
                 let logs = if self.watched.addresses.is_empty() || found.iter().all(is_silent) {
                     Vec::new()
                 } else {
@@ -348,26 +354,6 @@ fn reached(told: &[(usize, ListedEvents)]) -> Option<BlockRef> {
     let last = &told.first()?.1.last;
     let is_agreed = told.iter().all(|(_, other)| other.last.hash == last.hash);
     is_agreed.then(|| block_ref(last).ok()).flatten()
-}
-
-/// The headers of heights; `None` for missing ones.
-pub(super) async fn headers(line: &NodeLookup, numbers: &[u64]) -> Result<Vec<Option<ProvenHeader>>, NodeFailure> {
-    let calls: Vec<_> = numbers
-        .iter()
-        .map(|number| ("eth_getBlockByNumber", json!([U64::from(*number), false])))
-        .collect();
-    let answers = line.batch::<Option<Box<RawValue>>>(&calls).await?;
-    let read = numbers.iter().zip(answers).map(|(number, answer)| {
-        let header = read_header(answer?)?;
-        match header {
-            Some(header) if header.number != *number => Err(NodeFailure::Untrue(format!(
-                "the node returned block {} instead of block {number}",
-                header.number
-            ))),
-            header => Ok(header),
-        }
-    });
-    read.collect()
 }
 
 /// Learns from the rejection of a query over too many blocks. This rejection does not count as a failure of the node.

@@ -3,13 +3,14 @@
 use super::{
     answers::{self, NodeLimits, ResponseSlot},
     movement::Movement,
+    protocol::NodeProtocol,
+    proven::UnprovenContent,
     redaction::Redaction,
     refusals,
     window::{NarrowingCause, RangeWindow},
     wire::{RpcRefusal, RpcResponse},
 };
 use crate::{adapters::breaker::Breaker, domain::network::Network};
-use alloy::primitives::U64;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use reqwest::{Client, Response, StatusCode, header::CONTENT_TYPE};
@@ -38,14 +39,14 @@ const RATE_LIMITED: i64 = -32_005;
 const REVERTED: i64 = 3;
 
 /// The only method that runs a contract, and therefore the only method that can revert.
-pub(super) const CONTRACT_CALL: &str = "eth_call";
+pub(in crate::adapters) const CONTRACT_CALL: &str = "eth_call";
 
 /// Message for an incomplete response.
 const BROKEN_OFF: &str = "the response is incomplete";
 
 /// Why a node returned no usable response.
 #[derive(Debug, Clone, thiserror::Error)]
-pub(super) enum NodeFailure {
+pub(in crate::adapters) enum NodeFailure {
     /// Timeout.
     #[error("no response in time")]
     Slow,
@@ -107,9 +108,15 @@ pub const OUTCOMES: [&str; 12] = [
     "resting",
 ];
 
+impl From<UnprovenContent> for NodeFailure {
+    fn from(unproven: UnprovenContent) -> Self {
+        Self::Untrue(unproven.to_string())
+    }
+}
+
 impl NodeFailure {
     /// Label of the counter, one of [`OUTCOMES`].
-    pub(super) const fn outcome(&self) -> &'static str {
+    pub(in crate::adapters) const fn outcome(&self) -> &'static str {
         match self {
             Self::Slow => "timeout",
             Self::Transport(_) => "transport",
@@ -126,7 +133,7 @@ impl NodeFailure {
     }
 
     /// Whether the response contradicts itself or the settings. A missing response does not.
-    pub(super) const fn is_untrue(&self) -> bool {
+    pub(in crate::adapters) const fn is_untrue(&self) -> bool {
         matches!(self, Self::Unreadable(_) | Self::Untrue(_) | Self::WrongChain { .. })
     }
 
@@ -144,7 +151,7 @@ impl NodeFailure {
     /// of blocks.
     ///
     /// Source: rules G.6.
-    pub(super) fn narrower(&self) -> Option<NarrowingCause> {
+    pub(in crate::adapters) fn narrower(&self) -> Option<NarrowingCause> {
         match self {
             Self::TooLarge | Self::Status(413) => Some(NarrowingCause::Limit),
             Self::Slow | Self::Transport(BROKEN_OFF) | Self::Status(408 | 500..) => Some(NarrowingCause::Slow),
@@ -158,15 +165,16 @@ impl NodeFailure {
 }
 
 /// A node and its state.
-pub(super) struct EvmNode {
+pub(in crate::adapters) struct ChainNode {
     /// Index in the settings, from 0.
-    pub(super) index: usize,
+    pub(in crate::adapters) index: usize,
     /// Head and final block of the node, compared with those of the other nodes.
     pub(super) movement: Arc<Movement>,
     network: Network,
     chain_id: u64,
     url: Url,
     redaction: Redaction,
+    protocol: Arc<dyn NodeProtocol>,
     client: Client,
     is_verified: AtomicBool,
     refuses_batches: AtomicBool,
@@ -181,13 +189,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl EvmNode {
+impl ChainNode {
     /// Sets up a node; nothing is sent. Errors: its URL is too long to be redacted.
-    pub(super) fn new(
+    pub(in crate::adapters) fn new(
         index: usize,
         network: Network,
         chain_id: u64,
         url: Url,
+        protocol: Arc<dyn NodeProtocol>,
         client: Client,
     ) -> Result<Self, regex::Error> {
         Ok(Self {
@@ -197,6 +206,7 @@ impl EvmNode {
             chain_id,
             redaction: Redaction::of(&url)?,
             url,
+            protocol,
             client,
             is_verified: AtomicBool::new(false),
             refuses_batches: AtomicBool::new(false),
@@ -208,17 +218,17 @@ impl EvmNode {
     }
 
     /// Whether the node has this URL.
-    pub(super) fn is_at(&self, url: &Url) -> bool {
+    pub(in crate::adapters) fn is_at(&self, url: &Url) -> bool {
         self.url == *url
     }
 
     /// Whether a call would be allowed now.
-    pub(super) fn is_available(&self) -> bool {
+    pub(in crate::adapters) fn is_available(&self) -> bool {
         lock(&self.breaker).is_available(Instant::now())
     }
 
     /// Runs one lookup on the node, which may take several calls, until the timeout.
-    pub(super) async fn ask<T, F: Future<Output = Result<T, NodeFailure>>>(
+    pub(in crate::adapters) async fn ask<T, F: Future<Output = Result<T, NodeFailure>>>(
         self: &Arc<Self>,
         deadline: Instant,
         question: impl FnOnce(NodeLookup) -> F,
@@ -246,7 +256,7 @@ impl EvmNode {
         if self.is_verified.load(Ordering::Acquire) {
             return Ok(());
         }
-        let found = line.call::<U64>("eth_chainId", ()).await?.to();
+        let found = self.protocol.chain_id(line).await?;
         if found != self.chain_id {
             let expected = self.chain_id;
             return Err(NodeFailure::WrongChain { found, expected });
@@ -283,26 +293,26 @@ impl EvmNode {
     }
 
     /// Number of blocks that the node accepts in one query.
-    pub(super) fn width(&self) -> u64 {
+    pub(in crate::adapters) fn width(&self) -> u64 {
         lock(&self.window).width()
     }
 
     /// Adapts the number of blocks per query after a complete response.
-    pub(super) fn learn_answered(&self, asked: u64) {
+    pub(in crate::adapters) fn learn_answered(&self, asked: u64) {
         lock(&self.window).answered(asked);
     }
 
     /// Adapts the number of blocks per query after an error.
-    pub(super) fn learn_refused(&self, asked: u64, why: NarrowingCause) {
+    pub(in crate::adapters) fn learn_refused(&self, asked: u64, why: NarrowingCause) {
         lock(&self.window).refused(asked, why);
     }
 }
 
 /// A node during one lookup.
 #[derive(Clone)]
-pub(super) struct NodeLookup {
+pub(in crate::adapters) struct NodeLookup {
     /// The node.
-    pub(super) node: Arc<EvmNode>,
+    pub(in crate::adapters) node: Arc<ChainNode>,
     deadline: Instant,
 }
 
@@ -316,7 +326,7 @@ struct RpcCall<'a, P> {
 
 impl NodeLookup {
     /// Makes one call.
-    pub(super) async fn call<T: DeserializeOwned + Send + 'static>(
+    pub(in crate::adapters) async fn call<T: DeserializeOwned + Send + 'static>(
         &self,
         method: &str,
         params: impl Serialize,
@@ -331,7 +341,7 @@ impl NodeLookup {
     }
 
     /// Makes several calls in one batch request; a node without batch support is called one by one.
-    pub(super) async fn batch<T: DeserializeOwned + Send + 'static>(
+    pub(in crate::adapters) async fn batch<T: DeserializeOwned + Send + 'static>(
         &self,
         calls: &[(&str, Value)],
     ) -> Result<Vec<Result<T, NodeFailure>>, NodeFailure> {

@@ -4,20 +4,19 @@
 //! nodes and detects false data.
 
 use super::{
-    EvmChain, LookupTimeout, evidence,
-    evidence::{Proof, ProvenHeader},
+    LookupTimeout, NodeChain,
+    decode::Watched,
     locked,
-    node::{NodeFailure, NodeLookup},
-    range::headers,
-    receipts::{RawReceipt, RawTransaction, StatedReceipt, read},
-    settle::{untrue, with_transactions},
+    node::NodeFailure,
+    protocol::ClaimedBlock,
+    proven::{Proof, ProvenHeader},
     share::BlocksPerQuery,
     store,
+    wire::RawLog,
 };
 use crate::{domain::payment::SettledBlock, ports::chain::ChainError};
-use alloy::primitives::U64;
+use alloy::primitives::B256;
 use futures_util::{StreamExt, future::join, stream};
-use serde_json::{json, value::RawValue};
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::Instant;
 
@@ -27,11 +26,8 @@ const IN_FLIGHT: usize = 16;
 /// How long blocks are requested one by one after a node failed to return several.
 const APART: Duration = Duration::from_secs(60);
 
-/// A block from a node: its header, transactions and receipts.
-type StatedBlock = (ProvenHeader, Vec<RawTransaction>, Vec<RawReceipt>);
-
-impl EvmChain {
-    /// Settles final blocks, each like [`EvmChain::settle`].
+impl NodeChain {
+    /// Settles final blocks, each like [`NodeChain::settle`].
     pub(super) async fn settle_all(&self, numbers: &[u64]) -> Vec<(u64, Result<SettledBlock, ChainError>)> {
         let blocks = locked(&self.together).blocks();
         let groups: Vec<_> = numbers
@@ -67,18 +63,18 @@ impl EvmChain {
 
     /// The blocks from one node that are proven and on whose headers enough nodes agree.
     async fn settle_together(&self, numbers: &[u64]) -> Result<BTreeMap<u64, SettledBlock>, NodeFailure> {
-        if evidence::proof_of(self.network) != Proof::Roots {
+        let Some(batches) = self.protocol.batches().filter(|_| self.protocol.proof() == Proof::Roots) else {
             return Ok(BTreeMap::new());
-        }
+        };
         let node = self.order().into_iter().next().ok_or(NodeFailure::Resting)?;
         let deadline = self.deadline(LookupTimeout::Thorough, 1);
         let (stated, others) = join(
-            node.ask(deadline, |line| async move { stated(&line, numbers).await }),
+            node.ask(deadline, |line| async move { batches.blocks(&line, numbers).await }),
             self.ask_distinct(
                 self.agreement_now() - 1,
                 LookupTimeout::Thorough,
                 &[node.index],
-                |line| async move { headers(&line, numbers).await },
+                |line| async move { self.headers(&line, numbers).await },
             ),
         )
         .await;
@@ -88,22 +84,21 @@ impl EvmChain {
                 let header = shown.get(place)?.clone()?;
                 Some((*index, header))
             };
-            let mut votes = vec![(node.index, stated.0.clone())];
+            let mut votes = vec![(node.index, stated.header.clone())];
             votes.extend(others.given.iter().filter_map(shown_by));
-            match self.agree(stated.0.number, votes).await {
-                Ok(header) if header.hash == stated.0.hash => agreed.push(stated),
+            match self.agree(stated.header.number, votes).await {
+                Ok(header) if header.hash == stated.header.hash => agreed.push(stated),
                 _ => {}
             }
         }
-        let transactions: usize = agreed.iter().map(|(_, transactions, _)| transactions.len()).sum();
+        let transactions: usize = agreed.iter().map(|block| block.content.count_transactions()).sum();
         if !agreed.is_empty() {
             self.learn_transactions(transactions.div_ceil(agreed.len()));
         }
-        let proof = move |watched: &super::Watched, network| {
-            let proofs = agreed.into_iter().map(|(header, transactions, receipts)| {
-                let is_wanted = |receipt: &StatedReceipt| watched.are_in(&receipt.logs);
-                let proven = evidence::settle_by_roots(&header, &transactions, &receipts, network, is_wanted);
-                (header, proven)
+        let proof = move |watched: &Watched| {
+            let proofs = agreed.into_iter().map(|block: ClaimedBlock| {
+                let is_wanted = |_: &B256, logs: &[RawLog]| watched.are_in(logs);
+                (block.header, block.content.prove(Proof::Roots, &is_wanted))
             });
             proofs.collect::<Vec<_>>()
         };
@@ -128,33 +123,4 @@ impl EvmChain {
         change(&mut together);
         store(&self.together, together);
     }
-}
-
-/// Reads complete blocks with one query.
-async fn stated(line: &NodeLookup, numbers: &[u64]) -> Result<Vec<StatedBlock>, NodeFailure> {
-    let calls: Vec<_> = numbers
-        .iter()
-        .flat_map(|number| {
-            let number = U64::from(*number);
-            [
-                ("eth_getBlockByNumber", json!([number, true])),
-                ("eth_getBlockReceipts", json!([number])),
-            ]
-        })
-        .collect();
-    let mut answers = line.batch::<Option<Box<RawValue>>>(&calls).await?.into_iter();
-    let mut blocks = Vec::with_capacity(numbers.len());
-    for number in numbers {
-        let mut next = || answers.next().unwrap_or(Ok(None));
-        let (block, receipts) = (with_transactions(next()?)?, next()?);
-        let block = block.filter(|(header, _)| header.number == *number);
-        let (Some((header, transactions)), Some(receipts)) = (block, receipts) else {
-            return Err(NodeFailure::Unknown(format!(
-                "the node does not have all data of block {number}"
-            )));
-        };
-        let receipts = read(&receipts, "a list of receipts").map_err(untrue)?;
-        blocks.push((header, transactions, receipts));
-    }
-    Ok(blocks)
 }

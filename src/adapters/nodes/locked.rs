@@ -3,11 +3,11 @@
 use std::sync::{Mutex, PoisonError};
 
 /// The value.
-pub(super) fn locked<T: Copy>(mutex: &Mutex<T>) -> T {
+pub(in crate::adapters) fn locked<T: Copy>(mutex: &Mutex<T>) -> T {
     *mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Replaces the value.
-pub(super) fn store<T>(mutex: &Mutex<T>, value: T) {
+pub(in crate::adapters) fn store<T>(mutex: &Mutex<T>, value: T) {
     *mutex.lock().unwrap_or_else(PoisonError::into_inner) = value;
 }

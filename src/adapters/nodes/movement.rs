@@ -1,8 +1,8 @@
 //! Whether a node is in sync with the others, by its head and its final block.
 
 use super::{
-    evidence::ProvenHeader,
     locked::{locked, store},
+    proven::ProvenHeader,
 };
 use crate::domain::network::Network;
 use std::{cmp::Reverse, sync::Mutex, time::Duration};
@@ -219,7 +219,7 @@ impl Movement {
 }
 
 /// Whether the first height is below the second one by more than the allowed difference.
-pub(super) fn is_far(network: Network, below: u64, above: u64) -> bool {
+pub(in crate::adapters) fn is_far(network: Network, below: u64, above: u64) -> bool {
     let blocks = BEHIND.as_millis() / u128::from(network.block_time_ms());
     let apart_max = u64::try_from(blocks).unwrap_or(u64::MAX).max(BEHIND_BLOCKS_MIN);
     above.saturating_sub(below) > apart_max

@@ -1,18 +1,17 @@
 //! State of a chain: its head, and the newest block that enough distinct nodes report as final.
 
 use super::{
-    EvmChain, LookupTimeout, block_ref,
-    evidence::ProvenHeader,
-    header_at, locked,
+    LookupTimeout, NodeChain, block_ref, locked,
     movement::{BEHIND, NodeFront, is_far},
-    node::{EvmNode, NodeFailure, NodeLookup},
-    read_header, store,
+    node::{ChainNode, NodeFailure, NodeLookup},
+    protocol::NodeTip,
+    proven::ProvenHeader,
+    store,
 };
 use crate::{
     domain::payment::{BlockRef, Finality},
     ports::chain::{ChainError, ChainTip},
 };
-use serde_json::{json, value::RawValue};
 use std::{
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -22,19 +21,8 @@ use tokio::time::{Instant, timeout};
 /// How long to wait for the remaining nodes after enough have responded.
 const STRAGGLERS: Duration = Duration::from_millis(250);
 
-/// Node messages for a missing `finalized` tag.
-const NO_TAG_TEXTS: [&str; 5] = ["finalized", "tag", "unknown block", "invalid block", "hex string"];
-
 /// Number of polls of only the first node before all nodes are queried again.
 const GLANCES_MAX: u32 = 4;
-
-/// Head and final block of one node.
-#[derive(Clone)]
-struct NodeTip {
-    head: ProvenHeader,
-    /// The final block; `None` if the node does not serve the `finalized` tag.
-    tagged: Option<ProvenHeader>,
-}
 
 /// Result of a poll of only the first node.
 enum FirstNodePoll {
@@ -54,7 +42,7 @@ struct VouchedBlock {
     header: Option<ProvenHeader>,
 }
 
-impl EvmChain {
+impl NodeChain {
     /// Reads head and final block from the first node, and from all other nodes if the first node reports a newer final
     /// block.
     ///
@@ -197,7 +185,7 @@ impl EvmChain {
         first: Option<(usize, Result<NodeTip, NodeFailure>)>,
     ) -> (Vec<(usize, NodeTip)>, Vec<(usize, NodeFailure)>) {
         use futures_util::{StreamExt, stream::FuturesUnordered};
-        let ask = |node: Arc<EvmNode>| async move {
+        let ask = |node: Arc<ChainNode>| async move {
             let deadline = self.deadline(LookupTimeout::Thorough, 1);
             let end = node.ask(deadline, |line| async move { self.end_of(&line).await });
             (node.index, end.await)
@@ -235,16 +223,7 @@ impl EvmChain {
     }
 
     async fn end_of(&self, line: &NodeLookup) -> Result<NodeTip, NodeFailure> {
-        let wants_tag = self.confirmations.is_none();
-        let mut calls = vec![("eth_getBlockByNumber", json!(["latest", false]))];
-        if wants_tag {
-            calls.push(("eth_getBlockByNumber", json!(["finalized", false])));
-        }
-        let mut answers = line.batch::<Option<Box<RawValue>>>(&calls).await?.into_iter();
-        let mut next = || answers.next().unwrap_or(Ok(None));
-        let head =
-            read_header(next()?)?.ok_or_else(|| NodeFailure::Untrue("the node returned no newest block".to_owned()))?;
-        let tagged = if wants_tag { tagged(next())? } else { None };
+        let NodeTip { head, tagged } = self.protocol.tip(line, self.confirmations.is_none()).await?;
         if let Some(tagged) = &tagged
             && tagged.number > 0
             && tagged.number >= head.number
@@ -304,13 +283,13 @@ impl EvmChain {
 
     /// The header of a final height on which enough distinct nodes agree. `votes` are the headers that are already
     /// known.
-    pub(super) async fn agree(
+    pub(in crate::adapters) async fn agree(
         &self,
         number: u64,
         votes: Vec<(usize, ProvenHeader)>,
     ) -> Result<ProvenHeader, ChainError> {
         let question = |line: NodeLookup| async move {
-            let header = header_at(&line, number).await?;
+            let header = self.header_at(&line, number).await?;
             header.ok_or_else(|| NodeFailure::Unknown(format!("the node does not know block {number}")))
         };
         let what = format!("final block {number}");
@@ -319,7 +298,7 @@ impl EvmChain {
 
     /// The value that enough distinct nodes return; further nodes are queried while too few agree. `votes` are the
     /// values that are already known, with the indexes of their nodes in the settings.
-    pub(super) async fn elect<T, F>(
+    pub(in crate::adapters) async fn elect<T, F>(
         &self,
         what: &str,
         votes: Vec<(usize, T)>,
@@ -340,7 +319,7 @@ impl EvmChain {
 
     /// The value that `wanted` distinct nodes confirm, and how many nodes confirmed it. `confirms` compares
     /// the first vote with the second one and need not be symmetric.
-    pub(super) async fn elect_by<T, F>(
+    pub(in crate::adapters) async fn elect_by<T, F>(
         &self,
         what: &str,
         wanted: usize,
@@ -389,17 +368,4 @@ impl EvmChain {
             }
         }
     }
-}
-
-/// The `finalized` block; `None` if the node does not serve the tag.
-fn tagged(answer: Result<Option<Box<RawValue>>, NodeFailure>) -> Result<Option<ProvenHeader>, NodeFailure> {
-    match answer {
-        Err(NodeFailure::Refused { message, .. }) if tells_of_tag(&message) => Ok(None),
-        answer => read_header(answer?),
-    }
-}
-
-fn tells_of_tag(message: &str) -> bool {
-    let message = message.to_lowercase();
-    NO_TAG_TEXTS.iter().any(|text| message.contains(text))
 }

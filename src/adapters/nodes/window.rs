@@ -12,7 +12,7 @@ const ANSWERS_UNTIL_RETRY: u32 = 64;
 
 /// Why a query has to cover fewer blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NarrowingCause {
+pub(in crate::adapters) enum NarrowingCause {
     /// The node named a limit.
     Limit,
     /// The node rejected the query, because of a limit or too many calls.
@@ -23,7 +23,7 @@ pub(super) enum NarrowingCause {
 
 /// The number of blocks that one node was found to accept.
 #[derive(Debug)]
-pub(super) struct RangeWindow {
+pub(in crate::adapters) struct RangeWindow {
     width: u64,
     ceiling: u64,
     answers_at_ceiling: u32,
@@ -41,12 +41,12 @@ impl Default for RangeWindow {
 
 impl RangeWindow {
     /// Number of blocks to query.
-    pub(super) fn width(&self) -> u64 {
+    pub(in crate::adapters) fn width(&self) -> u64 {
         self.width
     }
 
     /// A query over `asked` blocks returned a complete response.
-    pub(super) fn answered(&mut self, asked: u64) {
+    pub(in crate::adapters) fn answered(&mut self, asked: u64) {
         if asked < self.width {
             return;
         }
@@ -62,7 +62,7 @@ impl RangeWindow {
     }
 
     /// A query over `asked` blocks was rejected.
-    pub(super) fn refused(&mut self, asked: u64, why: NarrowingCause) {
+    pub(in crate::adapters) fn refused(&mut self, asked: u64, why: NarrowingCause) {
         self.answers_at_ceiling = 0;
         self.width = match why {
             NarrowingCause::Limit | NarrowingCause::Slow => asked / 2,
