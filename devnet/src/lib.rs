@@ -20,6 +20,7 @@ mod node;
 pub mod off_ramp;
 mod rpc;
 pub mod safe;
+pub mod tron;
 
 use std::time::Duration;
 
