@@ -64,6 +64,7 @@ pub mod screening;
 pub mod search;
 pub mod secure_payment;
 pub mod session;
+pub mod tron;
 pub mod waits;
 pub mod webhook;
 pub(crate) mod wire_text;
