@@ -129,6 +129,7 @@ mod sessions_manage;
 mod sign_in_message;
 mod standard_webhooks;
 mod strict_clients;
+mod tron_codec;
 mod vectors;
 mod webhooks;
 mod who_asked;

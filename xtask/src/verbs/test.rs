@@ -38,7 +38,7 @@ enum Half {
 
 /// Modules of the integration suite whose results do not depend on the database, such as input formats, documents and
 /// pages. They run only on SQLite.
-const WITHOUT_DATABASE: [&str; 18] = [
+const WITHOUT_DATABASE: [&str; 19] = [
     "bad_input",
     "browser",
     "conversion_math",
@@ -56,6 +56,7 @@ const WITHOUT_DATABASE: [&str; 18] = [
     "process",
     "rate_limits",
     "strict_clients",
+    "tron_codec",
     "vectors",
 ];
 
