@@ -195,7 +195,8 @@ impl Health {
         let mut next = Vec::new();
         if shown["state"] == "halted" {
             next.push(format!(
-                "check the nodes of chains.{network}.rpc_urls, then run: prs admin chain resume {network}"
+                "check the nodes of {}, then run: prs admin chain resume {network}",
+                network.node_setting()
             ));
         }
         if quarantined.is_some_and(|count| count > 0) {
@@ -204,8 +205,9 @@ impl Health {
         match state {
             Some(state) if self.is_stale(state) => next.push(what_is_missing(network, &state.look)),
             Some(state) if self.stands_still(state) => next.push(format!(
-                "the newest block is {} s old: check chains.{network}.rpc_urls and the clock of this machine",
-                state.head_age().as_secs()
+                "the newest block is {} s old: check {} and the clock of this machine",
+                state.head_age().as_secs(),
+                network.node_setting()
             )),
             _ => {}
         }
@@ -297,7 +299,7 @@ fn set_queue(name: &'static str, state: Option<&'static str>, value: u64) {
 
 /// Advice for the operator when a chain had no valid response for too long.
 fn what_is_missing(network: Network, look: &ChainOutcome) -> String {
-    let nodes = format!("chains.{network}.rpc_urls");
+    let nodes = network.node_setting();
     match look {
         ChainOutcome::Failed(PollFailure::Database) => {
             "the database does not respond: check database.url and the disk of the database".to_owned()

@@ -54,7 +54,7 @@ pub(super) async fn run(settings: &Settings, arguments: &ReconcileArguments) -> 
     })?;
     let ctx = context(settings, open_existing(settings).await?)?;
     let chain = ctx.partners.chains.followed.get(&known).cloned();
-    let chain = chain.with_context(|| format!("--network {network}: set chains.{network}.rpc_urls"))?;
+    let chain = chain.with_context(|| format!("--network {network}: set {}", known.node_setting()))?;
     let range = BlockRange {
         from: arguments.from,
         to: arguments.to,

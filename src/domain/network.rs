@@ -186,6 +186,14 @@ impl Network {
         format!("{root}{transaction_hash}")
     }
 
+    /// The setting that names the nodes of the network, for messages to the operator.
+    pub fn node_setting(self) -> String {
+        match self.family() {
+            Family::Evm => format!("chains.{self}.rpc_urls"),
+            Family::Tron => format!("chains.{self}.api_urls"),
+        }
+    }
+
     /// Reads a chain ID.
     pub fn from_chain_id(chain_id: u64) -> Option<Self> {
         Self::ALL.into_iter().find(|network| network.chain_id() == chain_id)

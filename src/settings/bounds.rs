@@ -182,23 +182,166 @@ mod tests {
         let tron = |change: fn(&mut ChainSettings)| {
             refusal(|all| change(all.chains.entry("tron".to_owned()).or_default())).unwrap_or_default()
         };
-        let base = |change: fn(&mut ChainSettings)| refusal(|all| change(all.chains.get_mut("base").unwrap()));
+        let base = |change: fn(&mut ChainSettings)| {
+            refusal(|all| change(all.chains.get_mut("base").unwrap())).unwrap_or_default()
+        };
         for (refusal, begins) in [
-            (tron(|it| it.agreement = Some(2)), "chains.tron.agreement:"),
             (
-                tron(|it| it.agreement_fallback_s = Some(60)),
-                "chains.tron.agreement_fallback_s:",
+                tron(|it| it.rpc_urls = vec!["http://127.0.0.1:9".to_owned()]),
+                "chains.tron.rpc_urls: tron does not have this setting; set chains.tron.api_urls, and",
             ),
             (
-                base(|it| it.api_key = Some("k".to_owned())).unwrap_or_default(),
-                "chains.base.api_key:",
+                tron(|it| it.confirmations = Some(20)),
+                "chains.tron.confirmations: tron does not have this setting; remove it: a payment on Tron is final",
             ),
             (
-                base(|it| it.agreement = Some(2)).unwrap_or_default(),
+                tron(|it| it.relayer_max_fee_gwei = Some(1)),
+                "chains.tron.relayer_max_fee_gwei: tron does not have this setting; remove it",
+            ),
+            (
+                tron(|it| it.agreement = Some(2)),
+                "chains.tron.agreement: must be at most the number of URLs in chains.tron.api_urls, 0",
+            ),
+            (
+                base(|it| it.api_key = Some("k".to_owned())),
+                "chains.base.api_key: base does not have this setting; remove it",
+            ),
+            (
+                base(|it| it.api_urls = vec!["http://127.0.0.1:9".to_owned()]),
+                "chains.base.api_urls: base does not have this setting; set rpc_urls instead",
+            ),
+            (
+                base(|it| it.payment_fee_limit_trx = Some(300)),
+                "chains.base.payment_fee_limit_trx: base does not have this setting; remove it",
+            ),
+            (
+                base(|it| it.agreement = Some(2)),
                 "chains.base.agreement: must be at most the number of URLs in chains.base.rpc_urls, 1",
             ),
         ] {
             assert!(refusal.starts_with(begins), "{refusal}");
         }
+    }
+
+    #[test]
+    fn the_settings_of_tron_are_checked() {
+        let tron = |change: fn(&mut ChainSettings)| {
+            let mut chain = ChainSettings {
+                api_urls: vec![
+                    "https://one.example/hunter2".to_owned(),
+                    "https://two.example".to_owned(),
+                ],
+                ..ChainSettings::default()
+            };
+            change(&mut chain);
+            refusal(|all| drop(all.chains.insert("tron".to_owned(), chain)))
+        };
+        let good: [fn(&mut ChainSettings); 5] = [
+            |_| {},
+            |it| (it.agreement, it.agreement_fallback_s) = (Some(2), Some(60)),
+            |it| it.jsonrpc_urls = vec!["https://one.example/jsonrpc".to_owned()],
+            |it| it.api_key = Some("9a1f-hunter2".to_owned()),
+            |it| it.fallback_address = Some("TJRabPrwbZy45sbavfcjinPJC18kjpRTv8".to_owned()),
+        ];
+        for change in good {
+            assert_eq!(tron(change), None);
+        }
+        for (refusal, begins) in [
+            (
+                tron(|it| it.api_urls = vec!["hunter2".to_owned()]),
+                "chains.tron.api_urls: every entry must be an http or https URL",
+            ),
+            (
+                tron(|it| it.api_urls = vec!["https://one.example?key=hunter2".to_owned()]),
+                "chains.tron.api_urls: every entry must be an http or https URL without a query",
+            ),
+            (
+                tron(|it| it.jsonrpc_urls = vec!["hunter2".to_owned()]),
+                "chains.tron.jsonrpc_urls: every entry must be an http or https URL",
+            ),
+            (
+                tron(|it| it.jsonrpc_urls = vec!["https://one.example/hunter2".to_owned(); 3]),
+                "chains.tron.jsonrpc_urls: must have at most as many entries as chains.tron.api_urls, 2",
+            ),
+            (
+                tron(|it| it.agreement = Some(3)),
+                "chains.tron.agreement: must be at most the number of URLs in chains.tron.api_urls, 2",
+            ),
+            (
+                tron(|it| it.api_key = Some("hunter2 ".to_owned())),
+                "chains.tron.api_key: must be the key of the provider",
+            ),
+            (
+                tron(|it| {
+                    it.api_urls = vec!["http://one.example".to_owned()];
+                    it.api_key = Some("hunter2".to_owned());
+                }),
+                "chains.tron.api_key: must be absent unless every entry",
+            ),
+            (
+                tron(|it| it.fallback_address = Some("0x70997970C51812dc3A010C7d01b50e0d17dc79C8".to_owned())),
+                "chains.tron.fallback_address: must be a Tron address",
+            ),
+            (
+                tron(|it| it.fallback_address = Some("TJRabPrwbZy45sbavfcjinPJC18kjpRTv9".to_owned())),
+                "chains.tron.fallback_address: has a wrong Base58 checksum",
+            ),
+            (
+                tron(|it| it.approval_fee_limit_trx = Some(0)),
+                "settings: chains.tron.approval_fee_limit_trx: must be an integer from 1 to 15000, but is 0",
+            ),
+            (
+                tron(|it| it.payment_fee_limit_trx = Some(15_001)),
+                "settings: chains.tron.payment_fee_limit_trx: must be an integer from 1 to 15000, but is 15001",
+            ),
+        ] {
+            let refusal = refusal.unwrap_or_default();
+            assert!(refusal.starts_with(begins), "{refusal}");
+            assert!(!refusal.contains("hunter2"), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn printed_settings_hide_the_key_and_the_paths_of_tron_nodes() {
+        let mut settings = Settings::default();
+        let chain = ChainSettings {
+            api_urls: vec!["https://one.example/hunter2".to_owned()],
+            jsonrpc_urls: vec!["https://two.example/hunter2".to_owned()],
+            api_key: Some("hunter2".to_owned()),
+            ..ChainSettings::default()
+        };
+        settings.chains.insert("tron".to_owned(), chain);
+        let shown = settings.shown().unwrap();
+        assert!(!shown.contains("hunter2"), "{shown}");
+        assert!(
+            shown.contains("https://one.example/…") && shown.contains("https://two.example/…"),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn a_tron_node_without_a_json_rpc_url_has_it_under_its_api_url() {
+        let mut chain = ChainSettings {
+            api_urls: vec!["https://one.example/key/".to_owned(), "https://two.example".to_owned()],
+            jsonrpc_urls: vec!["https://rpc.example".to_owned()],
+            ..ChainSettings::default()
+        };
+        let nodes = |chain: &ChainSettings| {
+            let nodes = chain.tron_nodes().into_iter();
+            nodes.map(|node| (node.api, node.jsonrpc)).collect::<Vec<_>>()
+        };
+        let pair = |api: &str, jsonrpc: &str| (api.to_owned(), jsonrpc.to_owned());
+        let second = pair("https://two.example", "https://two.example/jsonrpc");
+        assert_eq!(
+            nodes(&chain),
+            [pair("https://one.example/key", "https://rpc.example"), second.clone()]
+        );
+        chain.jsonrpc_urls.clear();
+        let first = pair("https://one.example/key", "https://one.example/key/jsonrpc");
+        assert_eq!(nodes(&chain), [first, second]);
+        assert_eq!(
+            (chain.approval_fee_limit_sun(), chain.payment_fee_limit_sun()),
+            (100_000_000, 300_000_000)
+        );
     }
 }

@@ -1,9 +1,15 @@
 //! Networks and their nodes.
 
-use crate::domain::network::{Family, Network};
+use super::addresses::is_loopback;
+use crate::domain::{
+    address::Address,
+    network::{Family, Network},
+};
+use anyhow::{anyhow, bail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use url::Url;
 
 /// One network. Setting its node URLs enables it.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -16,7 +22,8 @@ pub struct ChainSettings {
     /// contain a key. If absent, wallet owners have to add the network themselves.
     pub wallet_rpc_url: Option<String>,
     /// Number of blocks after which a payment is final; the block of the payment is the first of them. If absent, the
-    /// node's `finalized` tag decides.
+    /// node's `finalized` tag decides. `tron` does not have this setting: there, a payment is final once its block is
+    /// solid.
     #[schemars(range(min = 1, max = 100_000))]
     pub confirmations: Option<u64>,
     /// Number of distinct nodes that must agree on a final block before its payments count. Default: two if two or more
@@ -47,10 +54,26 @@ pub struct ChainSettings {
     /// recurring payments wait.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub relayer_max_fee_gwei: Option<u32>,
-    /// URL of the Tron HTTP API; not used in this version, which serves EVM networks only.
-    pub api_url: Option<String>,
-    /// Key of the Tron HTTP API; not used in this version.
+    /// URLs of the HTTP API of Tron nodes, tried in order; only for `tron`, which has no `rpc_urls`. With two or more,
+    /// the service checks the nodes against each other. The service appends paths such as `/wallet/getnowblock`.
+    pub api_urls: Vec<String>,
+    /// JSON-RPC URLs of the Tron nodes: the first entry belongs to the first entry of `api_urls`, and so on. For a node
+    /// without an entry it is `/jsonrpc` under its API URL.
+    pub jsonrpc_urls: Vec<String>,
+    /// Key of the Tron nodes. The service sends it to every node in the header `TRON-PRO-API-KEY`, and therefore
+    /// requires https URLs for nodes on other machines.
     pub api_key: Option<String>,
+    /// Tron wallet for which the service estimates network fees while a caller names no wallet. If absent, such a
+    /// response has no estimates.
+    pub fallback_address: Option<String>,
+    /// Maximum network fee of an approval on Tron, in TRX; payers cannot be charged more. Calldata with a higher
+    /// estimate is refused. Default: 100.
+    #[schemars(range(min = 1, max = 15_000))]
+    pub approval_fee_limit_trx: Option<u32>,
+    /// Maximum network fee of a payment on Tron, in TRX; payers cannot be charged more. Calldata with a higher estimate
+    /// is refused. Default: 300.
+    #[schemars(range(min = 1, max = 15_000))]
+    pub payment_fee_limit_trx: Option<u32>,
 }
 
 impl Default for ChainSettings {
@@ -67,19 +90,71 @@ impl Default for ChainSettings {
             contracts: BTreeMap::new(),
             tokens: BTreeMap::new(),
             relayer_max_fee_gwei: None,
-            api_url: None,
+            api_urls: Vec::new(),
+            jsonrpc_urls: Vec::new(),
             api_key: None,
+            fallback_address: None,
+            approval_fee_limit_trx: None,
+            payment_fee_limit_trx: None,
         }
     }
+}
+
+/// Smallest units of the coin of Tron in one TRX.
+const SUN: u64 = 1_000_000;
+
+/// URLs of one Tron node. They may contain a key, so the type has no debug form.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TronNodeUrls {
+    /// HTTP API, without a slash at the end of its path.
+    pub api: String,
+    /// JSON-RPC interface.
+    pub jsonrpc: String,
 }
 
 impl ChainSettings {
     /// Whether the settings are sufficient to serve the network.
     pub fn is_enabled(&self, network: Network) -> bool {
+        !self.node_urls(network).is_empty()
+    }
+
+    /// The URLs of the nodes of the network, in the setting [`Network::node_setting`].
+    pub fn node_urls(&self, network: Network) -> &[String] {
         match network.family() {
-            Family::Evm => !self.rpc_urls.is_empty(),
-            Family::Tron => self.api_url.is_some(),
+            Family::Evm => &self.rpc_urls,
+            Family::Tron => &self.api_urls,
         }
+    }
+
+    /// The Tron nodes, best first. Call it on validated settings.
+    pub fn tron_nodes(&self) -> Vec<TronNodeUrls> {
+        let nodes = self.api_urls.iter().enumerate();
+        let nodes = nodes.map(|(index, api)| {
+            let api = api.trim_end_matches('/').to_owned();
+            let jsonrpc = self.jsonrpc_urls.get(index).cloned();
+            TronNodeUrls {
+                jsonrpc: jsonrpc.unwrap_or_else(|| format!("{api}/jsonrpc")),
+                api,
+            }
+        });
+        nodes.collect()
+    }
+
+    /// The Tron wallet for estimates without a wallet. Errors: it is no Tron address.
+    pub fn fallback_wallet(&self) -> anyhow::Result<Option<Address>> {
+        let wallet = self.fallback_address.as_deref();
+        let wallet = wallet.map(|text| Address::parse_on(text, Network::Tron)).transpose();
+        wallet.map_err(|error| anyhow!("chains.tron.fallback_address: {error}"))
+    }
+
+    /// Maximum network fee of an approval on Tron, in sun.
+    pub fn approval_fee_limit_sun(&self) -> u64 {
+        SUN.saturating_mul(self.approval_fee_limit_trx.unwrap_or(100).into())
+    }
+
+    /// Maximum network fee of a payment on Tron, in sun.
+    pub fn payment_fee_limit_sun(&self) -> u64 {
+        SUN.saturating_mul(self.payment_fee_limit_trx.unwrap_or(300).into())
     }
 
     /// Maximum gas price that the relayer pays, in the smallest unit of the coin.
@@ -90,20 +165,108 @@ impl ChainSettings {
         u128::from(self.relayer_max_fee_gwei.unwrap_or(usual)) * GWEI
     }
 
-    /// The name of a setting that is set but does not apply to this kind of network.
-    pub(super) fn misplaced(&self, network: Network) -> Option<&'static str> {
-        let of_nodes = [
-            ("rpc_urls", !self.rpc_urls.is_empty()),
-            ("wallet_rpc_url", self.wallet_rpc_url.is_some()),
-            ("agreement", self.agreement.is_some()),
-            ("agreement_fallback_s", self.agreement_fallback_s.is_some()),
-            ("relayer_max_fee_gwei", self.relayer_max_fee_gwei.is_some()),
-        ];
-        let of_interface = [("api_url", self.api_url.is_some()), ("api_key", self.api_key.is_some())];
-        let others: &[(&str, bool)] = match network.family() {
-            Family::Evm => &of_interface,
-            Family::Tron => &of_nodes,
-        };
-        others.iter().find(|(_, is_set)| *is_set).map(|(name, _)| *name)
+    /// Checks what types cannot express. Errors: the first wrong setting with what is wrong and what is expected. No
+    /// message repeats a URL or a key.
+    pub(super) fn validate(&self, network: Network) -> anyhow::Result<()> {
+        if !self.rpc_urls.iter().all(|url| is_http(url)) {
+            bail!("chains.{network}.rpc_urls: every entry must be an http or https URL");
+        }
+        if !self.wallet_rpc_url.iter().all(|url| is_http(url)) {
+            bail!("chains.{network}.wallet_rpc_url: must be an http or https URL");
+        }
+        if let Some((name, advice)) = self.misplaced(network) {
+            bail!("chains.{network}.{name}: {network} does not have this setting; {advice}");
+        }
+        let nodes = self.node_urls(network).len();
+        if self.agreement.is_some_and(|agreement| agreement > nodes) {
+            let setting = network.node_setting();
+            bail!("chains.{network}.agreement: must be at most the number of URLs in {setting}, {nodes}");
+        }
+        match network.family() {
+            Family::Evm => Ok(()),
+            Family::Tron => self.validate_tron(),
+        }
     }
+
+    fn validate_tron(&self) -> anyhow::Result<()> {
+        // The service appends a path to each URL.
+        let is_base = |text: &String| {
+            let has_end = |url: Url| url.query().is_some() || url.fragment().is_some();
+            is_http(text) && !Url::parse(text).is_ok_and(has_end)
+        };
+        if !self.api_urls.iter().all(is_base) {
+            bail!("chains.tron.api_urls: every entry must be an http or https URL without a query and a fragment");
+        }
+        if !self.jsonrpc_urls.iter().all(|url| is_http(url)) {
+            bail!("chains.tron.jsonrpc_urls: every entry must be an http or https URL");
+        }
+        if self.jsonrpc_urls.len() > self.api_urls.len() {
+            bail!(
+                "chains.tron.jsonrpc_urls: must have at most as many entries as chains.tron.api_urls, {}: each belongs \
+                 to the API URL in the same place",
+                self.api_urls.len()
+            );
+        }
+        if let Some(key) = &self.api_key {
+            if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+                bail!(
+                    "chains.tron.api_key: must be the key of the provider: letters, digits and signs, without spaces"
+                );
+            }
+            if !self
+                .api_urls
+                .iter()
+                .chain(&self.jsonrpc_urls)
+                .all(|url| is_protected(url))
+            {
+                bail!(
+                    "chains.tron.api_key: must be absent unless every entry of chains.tron.api_urls and \
+                     chains.tron.jsonrpc_urls is an https URL or points to this machine: others could read the key"
+                );
+            }
+        }
+        self.fallback_wallet().map(drop)
+    }
+
+    /// A setting that is set but does not apply to this kind of network, with what to do instead.
+    fn misplaced(&self, network: Network) -> Option<(&'static str, &'static str)> {
+        const REMOVE: &str = "remove it";
+        let of_evm = [
+            (
+                "rpc_urls",
+                !self.rpc_urls.is_empty(),
+                "set chains.tron.api_urls, and chains.tron.jsonrpc_urls for JSON-RPC at another address",
+            ),
+            ("wallet_rpc_url", self.wallet_rpc_url.is_some(), REMOVE),
+            (
+                "confirmations",
+                self.confirmations.is_some(),
+                "remove it: a payment on Tron is final once its block is solid",
+            ),
+            ("relayer_max_fee_gwei", self.relayer_max_fee_gwei.is_some(), REMOVE),
+        ];
+        let of_tron = [
+            ("api_urls", !self.api_urls.is_empty(), "set rpc_urls instead"),
+            ("jsonrpc_urls", !self.jsonrpc_urls.is_empty(), "set rpc_urls instead"),
+            ("api_key", self.api_key.is_some(), REMOVE),
+            ("fallback_address", self.fallback_address.is_some(), REMOVE),
+            ("approval_fee_limit_trx", self.approval_fee_limit_trx.is_some(), REMOVE),
+            ("payment_fee_limit_trx", self.payment_fee_limit_trx.is_some(), REMOVE),
+        ];
+        let others: &[(&'static str, bool, &'static str)] = match network.family() {
+            Family::Evm => &of_tron,
+            Family::Tron => &of_evm,
+        };
+        let set = others.iter().find(|(_, is_set, _)| *is_set);
+        set.map(|(name, _, advice)| (*name, *advice))
+    }
+}
+
+fn is_http(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
+}
+
+/// Whether no other machine than the host can read what is sent to a URL.
+fn is_protected(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| url.scheme() == "https" || is_loopback(&url))
 }

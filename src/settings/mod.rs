@@ -40,7 +40,7 @@ use std::{
 
 pub use brand::{BrandSettings, Language, LogoImage};
 pub use caps::CapSettings;
-pub use chains::ChainSettings;
+pub use chains::{ChainSettings, TronNodeUrls};
 pub use conversion::{ConversionSettings, PartnerSettings, RateSource, USUAL_RATE_AGE};
 pub use fees::FeeSettings;
 pub use off_ramp::{OffRampAccess, OffRampSettings, OffRampSource};
@@ -489,6 +489,7 @@ impl Settings {
         let mut figment = figment.merge(environment());
         for (variable, name) in [
             ("PRS_SECRETS__MASTER_KEY", "secrets.master_key"),
+            ("PRS_CHAINS__TRON__API_KEY", "chains.tron.api_key"),
             ("PRS_RELAYER__PRIVATE_KEY", "relayer.private_key"),
             ("PRS_RELAYER__FEE", "relayer.fee"),
             (
@@ -552,25 +553,7 @@ impl Settings {
                     Network::ids_in_words()
                 );
             };
-            let fits = |url: &String| url::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
-            if !chain.rpc_urls.iter().all(fits) {
-                bail!("chains.{id}.rpc_urls: every entry must be an http or https URL");
-            }
-            if !chain.wallet_rpc_url.iter().all(fits) {
-                bail!("chains.{id}.wallet_rpc_url: must be an http or https URL");
-            }
-            if let Some(name) = chain.misplaced(network) {
-                bail!("chains.{id}.{name}: {id} does not have this setting; remove it");
-            }
-            if chain
-                .agreement
-                .is_some_and(|agreement| agreement > chain.rpc_urls.len())
-            {
-                bail!(
-                    "chains.{id}.agreement: must be at most the number of URLs in chains.{id}.rpc_urls, {}",
-                    chain.rpc_urls.len()
-                );
-            }
+            chain.validate(network)?;
         }
         if let Some(url) = &self.http.public_url {
             addresses::of_host("http.public_url", url)?;
@@ -703,7 +686,8 @@ impl Settings {
         for chain in shown.chains.values_mut() {
             chain.api_key = chain.api_key.take().map(|_| "(hidden)".to_owned());
             // URLs of node providers contain the key in their path.
-            chain.rpc_urls.iter_mut().for_each(hide_path);
+            let urls = [&mut chain.rpc_urls, &mut chain.api_urls, &mut chain.jsonrpc_urls];
+            urls.into_iter().flatten().for_each(hide_path);
         }
         shown.conversion.feed_urls.iter_mut().for_each(hide_path);
         toml::to_string_pretty(&shown).context("settings as text")

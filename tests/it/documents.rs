@@ -146,12 +146,6 @@ fn unimplemented_features_are_marked_in_the_documents() {
         let told: Vec<_> = crosschain.map(|parameter| says(&parameter["description"])).collect();
         assert_eq!(told, [true, true], "{path}");
     }
-    let settings = include_str!("../../docs/settings.md");
-    for name in ["api_url", "api_key"] {
-        let start = format!("| `chains.<network>.{name}`");
-        let row = settings.lines().find(|line| line.starts_with(&start)).expect("a row");
-        assert!(row.to_lowercase().contains(NOT_YET), "{row}");
-    }
 }
 
 /// The operations of a document, each as method and path.

@@ -40,7 +40,7 @@ fn moved_meanwhile(network: Network) -> FlowError {
 /// A command about a network whose position is not stored yet.
 fn never_followed(network: Network) -> Refusal {
     Refusal::not_found(format!(
-        "no instance has followed {network} yet: set chains.{network}.rpc_urls, start `prs serve`, and check \
-         /health/ready"
+        "no instance has followed {network} yet: set {}, start `prs serve`, and check /health/ready",
+        network.node_setting()
     ))
 }
