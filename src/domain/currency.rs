@@ -91,6 +91,12 @@ impl Currency {
         self.id == "USD" || (is_token && DOLLAR_SYMBOLS.contains(&self.symbol.as_str()))
     }
 
+    /// Whether the currency only pays network fees, so that no request is in it: the coin of Tron.
+    pub fn only_pays_fees(&self) -> bool {
+        let is_tron = self.network.is_some_and(|network| network.family() == Family::Tron);
+        self.kind == CurrencyKind::Native && is_tron
+    }
+
     /// Whether the token refuses to change a non-zero allowance to another non-zero value.
     pub fn resets_allowance(&self) -> bool {
         self.symbol.starts_with("USDT")
@@ -359,6 +365,19 @@ impl Catalogue {
             .find(|currency| currency.network == Some(network) && currency.token() == Some(*token))
     }
 
+    /// The ids of the tokens of a network.
+    pub fn token_ids(&self, network: Network) -> Vec<&str> {
+        let tokens = self.currencies.iter();
+        let tokens = tokens.filter(|currency| currency.network == Some(network) && currency.token().is_some());
+        tokens.map(|currency| currency.id.as_str()).collect()
+    }
+
+    /// The coin of a network, which pays its network fees.
+    pub fn coin_of(&self, network: Network) -> Option<&Currency> {
+        let mut coins = self.currencies.iter();
+        coins.find(|currency| currency.network == Some(network) && currency.kind == CurrencyKind::Native)
+    }
+
     /// The tokens of a network that have one of these symbols, with their contracts, for messages.
     pub fn tokens_in_words(&self, network: Network, symbols: &[&str]) -> String {
         let tokens = self.currencies.iter().filter(|currency| {
@@ -372,7 +391,8 @@ impl Catalogue {
         words.join(", ")
     }
 
-    /// Currencies of the enabled networks and the fiat currencies, filtered.
+    /// Currencies of the enabled networks and the fiat currencies, filtered. A coin that only pays network fees is not
+    /// listed.
     ///
     /// Source: interface §4.4; rules P.3.1.
     pub fn list(&self, filter: &CurrencyFilter) -> Vec<&Currency> {
@@ -473,9 +493,8 @@ impl Catalogue {
     }
 
     fn visible(&self) -> impl Iterator<Item = &Currency> + Clone {
-        self.currencies
-            .iter()
-            .filter(|currency| currency.network.is_none_or(|network| self.is_enabled(network)))
+        let used = self.currencies.iter().filter(|currency| !currency.only_pays_fees());
+        used.filter(|currency| currency.network.is_none_or(|network| self.is_enabled(network)))
     }
 }
 

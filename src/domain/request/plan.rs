@@ -397,7 +397,20 @@ fn enabled(catalogue: &Catalogue, currency: &Currency) -> Result<(), String> {
 pub fn invoice_currency(catalogue: &Catalogue, id: &str) -> Result<Currency, String> {
     let currency = catalogue.known(id)?;
     enabled(catalogue, currency)?;
+    admit_in_requests(catalogue, currency)?;
     Ok(currency.clone())
+}
+
+/// Errors: a coin that only pays network fees. The message names the tokens of its network.
+fn admit_in_requests(catalogue: &Catalogue, currency: &Currency) -> Result<(), String> {
+    match currency.network {
+        Some(network) if currency.only_pays_fees() => Err(format!(
+            "must be a token on {network}, {}: {} only pays network fees",
+            catalogue.token_ids(network).join(" or "),
+            currency.symbol
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Finds the currency of an on-chain payment. Errors: the message for the caller.
@@ -407,6 +420,7 @@ pub fn payment_currency(catalogue: &Catalogue, id: &str) -> Result<PaymentCurren
         return Err("must be a token or a native coin: a fiat currency cannot be paid on chain".to_owned());
     };
     enabled(catalogue, currency)?;
+    admit_in_requests(catalogue, currency)?;
     Ok(PaymentCurrency {
         currency: currency.clone(),
         network,

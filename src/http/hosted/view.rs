@@ -12,7 +12,7 @@ use crate::{
     domain::{
         address::Address,
         amount::format_units,
-        currency::{ContractKind, CurrencyFilter, CurrencyKind},
+        currency::{ContractKind, CurrencyKind},
         network,
         paying::charge::FeeLeg,
         secure_payment::{SecurePaymentKind, SecurePaymentStatus, access::AccessStatus, multicall::BlockReason},
@@ -131,19 +131,15 @@ pub(super) fn iso(at: DateTime<Utc>) -> String {
 }
 
 fn network(ctx: &Ctx, page: &PageFrame, network: network::Network) -> LinkNetwork {
-    let of_network = CurrencyFilter {
-        network: Some(network.id().to_owned()),
-        ..CurrencyFilter::default()
-    };
-    let known = ctx.catalogue.list(&of_network).into_iter();
-    let coin = known
-        .filter(|currency| currency.kind == CurrencyKind::Native)
-        .map(|currency| coin_symbol(&currency.symbol).to_owned());
+    let coin = ctx
+        .catalogue
+        .coin_of(network)
+        .filter(|_| ctx.catalogue.is_enabled(network));
     LinkNetwork {
         id: network.id(),
         name: network.name(),
         chain_id: network.chain_id(),
-        coin: coin.into_iter().next().unwrap_or_default(),
+        coin: coin.map_or_else(String::new, |coin| coin_symbol(&coin.symbol).to_owned()),
         explorer: network.explorer_url(""),
         rpc_url: page.nodes.get(&network).cloned(),
     }
