@@ -19,7 +19,7 @@ pub enum AddressError {
     #[error("has a wrong checksum: check the address, or write it in lower case")]
     Checksum,
     /// Wrong Base58Check checksum.
-    #[error("has a wrong Base58 checksum: check the address")]
+    #[error("has a wrong Base58 checksum: check the address, in which upper and lower case differ")]
     Base58,
     /// The zero address.
     #[error("must not be the zero address")]

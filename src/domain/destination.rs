@@ -6,7 +6,7 @@ use super::{
     ids::{ClientRowId, DestinationId, PlatformId},
     interop_address::{DestinationKey, InteropAddress},
     network::{Family, Network},
-    refusal::Checks,
+    refusal::{Checks, Refusal},
     wire_text::wire_text,
 };
 use alloy::{
@@ -206,6 +206,18 @@ wire_text! {
         /// The destination is deactivated: the wallet is no longer paid there.
         Deactivate = "deactivate",
     }
+}
+
+/// Checks that a wallet can sign the data of a destination instead of signing in. Errors: the wallet is no EVM wallet; the
+/// message names the operation of a signed-in wallet (400).
+pub fn check_signer(wallet: Address, action: SigningAction) -> Result<(), Refusal> {
+    let operation = match (wallet.family(), action) {
+        (Family::Evm, _) => return Ok(()),
+        (Family::Tron, SigningAction::Add) => "POST /v1/payee-destination",
+        (Family::Tron, SigningAction::Deactivate) => "PATCH /v1/payee-destination/deactivate",
+    };
+    let message = format!("must be an EVM wallet: a Tron wallet signs in and uses {operation}");
+    Err(Refusal::field("walletAddress", message))
 }
 
 /// Data for a wallet to sign, once.

@@ -30,6 +30,7 @@ pub mod interop_address;
 pub mod ledger;
 pub mod name;
 pub mod network;
+pub mod network_support;
 pub mod oddity;
 pub mod off_ramp;
 pub mod off_ramp_news;

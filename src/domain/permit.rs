@@ -1,6 +1,9 @@
 //! The permit that a payer signs for a schedule of payments, in the form that the recurring payment contract requires.
 
-use super::{address::Address, network::Network, paying::PaymentTransaction, reference::PaymentReference};
+use super::{
+    address::Address, network::Network, network_support::NO_RECURRENCE, paying::PaymentTransaction,
+    reference::PaymentReference,
+};
 use alloy::{
     primitives::{Address as EvmAddress, B256, Signature, U256},
     sol,
@@ -63,10 +66,7 @@ const SIGNATURE_LENGTH: usize = 65;
 /// the reason.
 pub fn admit(network: Network, is_token: bool) -> Result<(), (&'static str, &'static str)> {
     match (network, is_token) {
-        (Network::Tron, _) => Err((
-            "recurrence",
-            "must be absent: recurring payments are supported on EVM networks only",
-        )),
+        (Network::Tron, _) => Err(("recurrence", NO_RECURRENCE)),
         (Network::Optimism, _) => Err((
             "recurrence",
             "must be absent: recurring payments are not supported on optimism",

@@ -15,7 +15,7 @@ use crate::domain::{
     ids::{RequestId, RequestRowId},
     ledger::{Ledger, PaymentEnding, SettlementUnits},
     network::{Family, Network},
-    off_ramp,
+    network_support, off_ramp,
     paying::{
         capture::{CaptureTerms, capture},
         charge::{ChargeBase, Charges},
@@ -193,6 +193,7 @@ pub fn plan(
         .payer
         .and_then(|payer| checks.take("payer", payer.usable_on(*network)));
     let recurrence = input.recurrence.map(|(start_date, frequency)| {
+        network_support::check_recurrence(*network, &mut checks);
         if start_date < fresh.now.date_naive() {
             checks.fail("recurrence.startDate", "must not be in the past");
         }

@@ -5,6 +5,7 @@ use crate::domain::{
     address::Address,
     ids::IntentId,
     network::Network,
+    network_support::{has_source_parameters, refuse_crosschain},
     refusal::{Checks, Refusal},
     wire_text::wire_text,
 };
@@ -29,7 +30,9 @@ impl SecurePayment {
     /// network or currency. Errors: 400. Source: decisions D3.
     pub fn check_source(&self, source: &Source, symbols: &[&str]) -> Result<(), Refusal> {
         let mut checks = Checks::new();
-        if source.network != self.network {
+        if source.network != self.network && !has_source_parameters(self.network) {
+            refuse_crosschain(self.network, &mut checks);
+        } else if source.network != self.network {
             let own = self.network.chain_name().unwrap_or("the chain of this payment");
             let sentence = format!("must be {own}: no crosschain route is configured on this service");
             checks.fail("chain", sentence);
@@ -165,6 +168,25 @@ mod tests {
             let token = token.to_owned();
             let refused = payment.check_source(&Source { network, token }, &["FAU"]).err();
             assert_eq!(refused.map(|refusal| refusal.fields[0].field.clone()).as_deref(), field);
+        }
+    }
+
+    #[test]
+    fn a_payment_on_tron_accepts_no_other_chain() {
+        let payment = SecurePayment {
+            network: Network::Tron,
+            ..link(SecurePaymentStatus::Pending)
+        };
+        for (network, token, expected) in [
+            (Network::Base, "USDT", &["chain", "token"][..]),
+            (Network::Tron, "USDC", &["token"]),
+            (Network::Tron, "USDT", &[]),
+        ] {
+            let token = token.to_owned();
+            let refused = payment.check_source(&Source { network, token }, &["USDT"]).err();
+            let fields = refused.map(|refusal| refusal.fields).unwrap_or_default();
+            let fields: Vec<_> = fields.iter().map(|error| error.field.as_str()).collect();
+            assert_eq!(fields, expected);
         }
     }
 }

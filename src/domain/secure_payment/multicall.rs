@@ -5,6 +5,8 @@ use super::{PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus};
 use crate::domain::{
     child_failure::{BlockedChildren, ChildFacts, ChildFailure, ExceededCap},
     ids::SecurePaymentToken,
+    network::Family,
+    paying::batch_contract::admit_families,
     refusal::Refusal,
     request::Request,
     wire_text::wire_text,
@@ -28,6 +30,12 @@ wire_text! {
         /// Several payments at once on Tron.
         TronBatch = "tron_batch",
     }
+}
+
+/// Checks how a caller wants to pay a multicall. Errors: in one transaction on Tron (400). Source: decisions D4.
+pub fn admit_kind(kind: Option<ExecutionKind>) -> Result<(), Refusal> {
+    let is_on_tron = kind == Some(ExecutionKind::TronBatch);
+    admit_families(is_on_tron.then_some(Family::Tron).into_iter())
 }
 
 wire_text! {

@@ -7,7 +7,6 @@ use crate::{
         caller::PlatformCaller,
         destination::{self, Destination, NONCE_LIFE, SigningAction, SigningData},
         ids::ClientRowId,
-        network::Family,
         refusal::{Checks, Refusal},
     },
     flows::{
@@ -50,10 +49,7 @@ pub async fn prepare(
     input: &SigningInput,
 ) -> FlowResult<SigningData> {
     let client = client_of(caller)?.clone();
-    if wallet.family() != Family::Evm {
-        let message = "must be an EVM wallet: a Tron wallet signs in and uses POST /v1/payee-destination";
-        return Err(Refusal::field("walletAddress", message).into());
-    }
+    destination::check_signer(wallet, input.action)?;
     let mut checks = Checks::new();
     let chain_id = input.chain_id.parse().ok();
     let key = match input.action {

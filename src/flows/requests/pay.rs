@@ -8,7 +8,7 @@ use crate::{
         amount::{Amount, Percent},
         caller::PlatformCaller,
         client_id::ClientId,
-        network::Family,
+        network_support::refuse_crosschain,
         paying::charge::of_call,
         refusal::{Checks, Refusal},
         request::Request,
@@ -147,12 +147,7 @@ fn decide(
         .wallet
         .and_then(|wallet| checks.take("wallet", wallet.usable_on(terms.network)));
     if input.is_crosschain {
-        let reason = if terms.network.family() == Family::Tron {
-            "must be absent: Tron payments are same-chain only"
-        } else {
-            "must be absent: no crosschain route is configured on this service"
-        };
-        checks.fail("chain", reason);
+        refuse_crosschain(terms.network, &mut checks);
     }
     for (field, value) in [
         ("clientUserId", &input.client_user_id),

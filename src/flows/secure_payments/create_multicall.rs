@@ -11,12 +11,12 @@ use crate::{
         caller::PlatformCaller,
         child_failure::ChildFailure,
         ids::SecurePaymentToken,
-        network::{Family, Network},
+        network::Network,
         paying::{batch_contract::admit_families, charge::Charges},
         request::Request,
         secure_payment::{
             LinkDetails, MerchantNames, PaymentFlow, SecurePayment,
-            multicall::{BlockReason, ExecutionKind, block_of, check_children, check_count, facts_of},
+            multicall::{BlockReason, ExecutionKind, admit_kind, block_of, check_children, check_count, facts_of},
         },
     },
     flows::{
@@ -62,9 +62,7 @@ pub async fn run(
     call: RepeatableCall<CreatedMulticall>,
 ) -> FlowResult<KeyedResult<CreatedMulticall>> {
     let tokens = asked.tokens;
-    if asked.kind == Some(ExecutionKind::TronBatch) {
-        admit_families(std::iter::once(Family::Tron))?;
-    }
+    admit_kind(asked.kind)?;
     check_count(tokens.len(), asked.kind == Some(ExecutionKind::EvmCrossChain))?;
     idempotency::once(ctx, caller, call, ResponseStorage::Secret, async |keeper| {
         require_wallet(caller)?;

@@ -5,6 +5,7 @@ use crate::{
     ctx::Ctx,
     domain::{
         address::Address,
+        network_support::{check_accounts, has_smart_accounts},
         refusal::{Checks, FieldError, Refusal},
         secure_payment::{
             access::{AccessDecision, AccessStatus, LinkPayer},
@@ -117,9 +118,11 @@ pub(super) fn check(ctx: &Ctx, opened: &OpenedLink, look: &LinkVisit) -> Result<
         })
     };
     let mut checks = Checks::new();
+    let names_eoa = look.payer.is_some_and(|payer| payer.eoa.is_some());
+    check_accounts(payment.network, names_eoa, look.is_safe, &mut checks);
     if let Some(payer) = &look.payer {
         checks.take("wallet", usable(payer.wallet));
-        if let Some(eoa) = payer.eoa {
+        if let Some(eoa) = payer.eoa.filter(|_| has_smart_accounts(payment.network)) {
             checks.take("eoaWallet", usable(eoa));
         }
     }

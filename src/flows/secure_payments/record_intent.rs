@@ -8,6 +8,7 @@ use crate::{
         address::Address,
         caller::PlatformCaller,
         ids::IntentId,
+        network_support::check_report,
         reference::PaymentReference,
         refusal::{Refusal, RefusalKind},
         secure_payment::{
@@ -125,8 +126,11 @@ pub async fn run(
         source: Some(sent.source.clone()),
         is_safe: false,
     };
-    open::check(ctx, opened, &look).map_err(by_body)?;
     let payment = &opened.payment;
+    if !payment.policy.hides_until_approved {
+        check_report(payment.network, sent.source.network)?;
+    }
+    open::check(ctx, opened, &look).map_err(by_body)?;
     match &look.payer {
         Some(payer) => access::require(ctx, payment, payer).await?,
         None if payment.policy.hides_until_approved => {
@@ -135,6 +139,7 @@ pub async fn run(
         }
         None => {}
     }
+    check_report(payment.network, sent.source.network)?;
     // This message does not say whether the network or the token is wrong. Different messages would reveal both to a
     // caller that tries values on a link that hides them.
     open::check_source_unseen(ctx, opened, &look)?;
