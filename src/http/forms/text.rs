@@ -110,8 +110,9 @@ pub trait Reads {
     fn value(&self) -> Result<Self::Value, String>;
 }
 
-/// Declares a text form: pattern, maximum length, example and the hint for callers. `holds` is a check beyond the
-/// pattern; `reads` is the domain value that the text represents.
+/// Declares a text form: pattern, maximum length, example and the hint for callers. `hint_for` returns a more specific
+/// hint for some invalid parameters; `holds` is a check beyond the pattern; `reads` is the domain value that the text
+/// represents.
 macro_rules! text {
     ($(
         $(#[$doc:meta])*
@@ -122,6 +123,7 @@ macro_rules! text {
             $(format: $format:literal,)?
             example: $example:literal,
             hint: $hint:literal,
+            $(hint_for: $hint_for:expr,)?
             $(holds: $holds:expr,)?
             $(reads: $value:ty = $read:expr,)?
         }
@@ -136,7 +138,7 @@ macro_rules! text {
             /// A valid value.
             pub const EXAMPLE: &'static str = $example;
 
-            /// Parses a text. Errors: [`Self::HINT`].
+            /// Parses a text. Errors: [`Self::HINT`], or the more specific message of `hint_for`.
             pub fn parse(text: &str) -> Result<Self, &'static str> {
                 // Building the pattern cannot fail: each one is a literal that a test compiles.
                 #[allow(clippy::expect_used)]
@@ -147,7 +149,13 @@ macro_rules! text {
                     $(&& text.chars().count() >= $length_min)?
                     && FORM.is_match(text)
                     $(&& ($holds)(text))?;
-                if fits { Ok(Self(text.to_owned())) } else { Err(Self::HINT) }
+                if fits {
+                    return Ok(Self(text.to_owned()));
+                }
+                $(if let Some(hint) = ($hint_for)(text) {
+                    return Err(hint);
+                })?
+                Err(Self::HINT)
             }
 
             /// Wraps text that the service wrote itself, without checking it.

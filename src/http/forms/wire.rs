@@ -32,12 +32,13 @@ use serde_json::Value;
 use std::fmt;
 
 text! {
-    /// Hash of a transaction on an EVM network.
+    /// Hash of a transaction, on Tron too. Source: decisions D43.
     TxHash {
         pattern: "^0x[a-fA-F0-9]{64}$",
         length_max: 66,
         example: "0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071",
         hint: "must be a transaction hash: 0x and 64 hexadecimal digits",
+        hint_for: hint_for_digits,
         reads: B256 = |text: &str| text.parse::<B256>().map_err(|_| TxHash::HINT),
     }
     /// Wallet address of an EVM network or of Tron. The pattern ignores the checksum; the domain checks it.
@@ -218,6 +219,13 @@ text! {
         example: "0",
         hint: "must be a whole number from 0 to 10000, digits only",
     }
+}
+
+/// The hint for a transaction hash in the form of Tron's programs: without `0x`.
+fn hint_for_digits(text: &str) -> Option<&'static str> {
+    let is_bare = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_bare
+        .then_some("must begin with 0x, for a transaction on Tron too: write 0x in front of the 64 hexadecimal digits")
 }
 
 impl LimitText {
@@ -486,6 +494,10 @@ mod tests {
         assert!(MerchantReference::parse(&"ü".repeat(256)).is_err());
         assert!(MerchantReference::parse(&"ü".repeat(255)).is_ok());
         assert!(ReferenceText::parse("9a3f5c1e7b2d4860").is_ok());
+        let digits = "aB".repeat(32);
+        assert!(TxHash::parse(&digits).is_err_and(|hint| hint.starts_with("must begin with 0x")));
+        assert_eq!(TxHash::parse(&digits.replace('a', "x")), Err(TxHash::HINT));
+        assert!(TxHash::parse(&format!("0x{digits}")).is_ok());
     }
 
     #[test]
