@@ -121,7 +121,7 @@ pub enum SafeFlag {
 text! {
     /// Wallet that is paid, in full or masked.
     PayeeText {
-        pattern: r"^(0x[a-fA-F0-9]{40}|0x[a-fA-F0-9]{4}\.\.\.[a-fA-F0-9]{4})$",
+        pattern: r"^(0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33}|0x[a-fA-F0-9]{4}\.\.\.[a-fA-F0-9]{4}|T[1-9A-HJ-NP-Za-km-z]{5}\.\.\.[1-9A-HJ-NP-Za-km-z]{4})$",
         length_max: 42,
         example: "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
         hint: "must be the address of a wallet, or its first six and its last four characters around three dots",
@@ -1223,4 +1223,30 @@ pub struct OwnSecurePayment {
     /// Your own identifier for the recipient. Added by this service. Example: `supplier-3`
     #[oai(validator(max_length = 255))]
     pub recipient_identifier: OrNull<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payee_is_an_address_of_either_family_in_full_or_masked() {
+        for payee in [
+            "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
+            "0x7099...79C8",
+            "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8",
+            "TJRabP...RTv8",
+        ] {
+            assert!(PayeeText::parse(payee).is_ok(), "{payee}");
+        }
+        for other in [
+            "0x7099…79C8",
+            "TJRab...RTv8",
+            "TJRabP...RTv8x",
+            "70997970...79C8",
+            "TJRab0...RTv8",
+        ] {
+            assert!(PayeeText::parse(other).is_err(), "{other}");
+        }
+    }
 }
