@@ -130,6 +130,7 @@ mod sign_in_message;
 mod standard_webhooks;
 mod strict_clients;
 mod tron_codec;
+mod tron_refusals;
 mod vectors;
 mod webhooks;
 mod who_asked;
