@@ -12,7 +12,7 @@ use crate::{
         ids::{ClientRowId, OwnerId, PlatformId, SecurePaymentId},
         network::Network,
         orchestrator::DirectLinks,
-        paying::charge::ProtocolFee,
+        paying::{charge::ProtocolFee, prepared::FeeLimits},
         rates::RateGuards,
         recovery::RecoverySchedule,
         registration::Registration,
@@ -223,6 +223,8 @@ pub struct PaymentRules {
     pub rate_ages: RateAges,
     /// The service's own fee.
     pub protocol_fee: Option<ProtocolFee>,
+    /// Maximum fees for energy in transactions that the service prepares.
+    pub fee_limits: FeeLimits,
     /// Maximum gas of a batch transaction.
     pub batch_gas: u64,
     /// Validity of a quote.

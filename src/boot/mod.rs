@@ -284,6 +284,7 @@ pub fn context_with(
         minor_share: settings.conversion.minor_share(),
         rate_ages: settings.conversion.rate_ages(),
         protocol_fee: settings.fees.protocol()?,
+        fee_limits: settings.fees.limits()?,
         batch_gas: settings.payouts.batch_gas,
         quotes_last: TimeDelta::seconds(settings.conversion.quote_s.into()),
         tolerance: settings.conversion.tolerance(),
@@ -298,10 +299,16 @@ pub fn context_with(
             .map(|(network, chain)| (network, settings.relayer.bids(chain.relayer_max_fee(network))))
             .collect(),
     };
-    if let Some(fee) = &payments.protocol_fee
-        && let Err(sentence) = catalogue.receiver_anywhere(fee.receiver)
-    {
-        bail!("fees.protocol_address: {sentence}");
+    if let Some(fee) = &payments.protocol_fee {
+        let receivers = [
+            ("protocol_address", Some(fee.receiver)),
+            ("protocol_tron_address", fee.tron_receiver),
+        ];
+        for (setting, receiver) in receivers {
+            if let Some(Err(sentence)) = receiver.map(|receiver| catalogue.receiver_anywhere(receiver)) {
+                bail!("fees.{setting}: {sentence}");
+            }
+        }
     }
     let networks = chains.standings.keys();
     let questions = networks.map(|network| (*network, permits(QUESTIONS_MAX, QUESTIONS_OF_ONE)));

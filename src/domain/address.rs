@@ -5,7 +5,7 @@ use alloy::primitives::Address as EvmAddress;
 use std::fmt;
 
 /// First byte of a decoded Tron address.
-pub(super) const TRON_PREFIX: u8 = 0x41;
+pub(crate) const TRON_PREFIX: u8 = 0x41;
 
 /// Why a text is not a valid address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

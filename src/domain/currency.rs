@@ -453,7 +453,18 @@ impl Catalogue {
         is_quoted.then(|| Pair::new(&payment.symbol.to_uppercase(), &invoice.id))
     }
 
-    /// All pairs of [`Self::quoted_pair`] that the enabled networks need.
+    /// The coin of a network and US dollars, if network fees are shown in dollars: only on Tron, and only if an
+    /// off-chain feed reports a rate.
+    pub fn coin_pair(&self, network: Network) -> Option<Pair> {
+        if network.family() != Family::Tron {
+            return None;
+        }
+        let is_coin = |currency: &&Currency| currency.network == Some(network) && currency.kind == CurrencyKind::Native;
+        let symbol = self.currencies.iter().find(is_coin)?.symbol.to_uppercase();
+        self.priced.contains(&symbol).then(|| Pair::new(&symbol, "USD"))
+    }
+
+    /// All pairs of [`Self::quoted_pair`] and [`Self::coin_pair`] that the enabled networks need.
     pub fn quoted_pairs(&self) -> BTreeSet<Pair> {
         let fiat = self
             .currencies
@@ -464,6 +475,7 @@ impl Catalogue {
             let invoices = fiat.clone();
             invoices.filter_map(move |invoice| self.quoted_pair(invoice, payment))
         })
+        .chain(self.enabled().filter_map(|network| self.coin_pair(network)))
         .collect()
     }
 

@@ -108,6 +108,14 @@ impl Network {
         }
     }
 
+    /// Name of the network in `paymentOptions`.
+    pub const fn option_name(self) -> &'static str {
+        match self.chain_name() {
+            Some(name) => name,
+            None => "TRON",
+        }
+    }
+
     /// The chain ID.
     pub const fn chain_id(self) -> u64 {
         match self {

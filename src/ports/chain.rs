@@ -6,7 +6,10 @@
 use crate::domain::{
     address::Address,
     network::Network,
-    paying::PayerBalance,
+    paying::{
+        PayerBalance, PaymentTransaction,
+        prepared::{PayerResources, ReferencePoint, StepSimulation},
+    },
     payment::{BlockRef, Finality, Hint, SettledBlock},
     proven_tx::ProvenTx,
     session::WalletAnswer,
@@ -169,6 +172,36 @@ pub trait StandingLookup: Send + Sync + 'static {
     async fn allowance(&self, owner: Address, token: Address, spender: Address) -> Result<U256, ChainError>;
 }
 
+/// Lookups for transactions that the service prepares completely, so that wallets only sign them.
+///
+/// No result is used as the amount of a payment, so one node per lookup is enough. A network with these lookups reports
+/// its prices as [`NetworkPrice::Resources`] in every [`PayerBalance`].
+///
+/// [`NetworkPrice::Resources`]: crate::domain::paying::NetworkPrice::Resources
+#[async_trait]
+pub trait PreparationLookup: Send + Sync + 'static {
+    /// The account in the settings that is used for estimates while no payer is named; `None` if there is none.
+    fn fallback_account(&self) -> Option<Address>;
+    /// The newest block of a node whose head is current, with the time in its header. It may still leave the chain.
+    ///
+    /// Errors: `Unavailable` if no node that responds has a current head. A block that is behind would give
+    /// transactions that expire too early.
+    async fn reference_point(&self) -> Result<ReferencePoint, ChainError>;
+    /// The resources of an account now, and whether the issuer of `token` has frozen it.
+    ///
+    /// `energy` and `staked_bandwidth` are limit minus use, at least 0. `is_activated` is false only if the node
+    /// returns no account at all. `is_blocked` is the result of the blacklist function of the token, and false for a token
+    /// without such a function.
+    async fn resources(&self, account: Address, token: Address) -> Result<PayerResources, ChainError>;
+    /// Executes a transaction of `owner` on the newest state without sending it. The owner pays nothing and needs no
+    /// coins. An approval counts as failed also if the token returns false.
+    ///
+    /// The energy is all energy that the transaction would use, including penalty energy and energy that the contract
+    /// would pay. `Reverts` means that the contract failed; its reason is the decoded text of `Error(string)`, or an
+    /// empty text. Errors: no node executed the transaction.
+    async fn simulate(&self, owner: Address, step: &PaymentTransaction) -> Result<StepSimulation, ChainError>;
+}
+
 /// Conversion by the price feeds of a network.
 #[async_trait]
 pub trait PriceFeeds: Send + Sync + 'static {
@@ -263,6 +296,8 @@ pub struct Chains {
     pub followed: BTreeMap<Network, Arc<dyn Chain>>,
     /// Networks with payer lookups.
     pub standings: BTreeMap<Network, Arc<dyn StandingLookup>>,
+    /// Networks whose transactions the service prepares.
+    pub preparations: BTreeMap<Network, Arc<dyn PreparationLookup>>,
     /// Networks with price feeds.
     pub price_feeds: BTreeMap<Network, Arc<dyn PriceFeeds>>,
     /// Networks with batch contracts.
@@ -279,6 +314,8 @@ pub struct ChainParts {
     pub followed: Arc<dyn Chain>,
     /// Its payer lookups.
     pub standings: Arc<dyn StandingLookup>,
+    /// Its lookups for prepared transactions.
+    pub preparations: Option<Arc<dyn PreparationLookup>>,
     /// Its price feeds.
     pub price_feeds: Option<Arc<dyn PriceFeeds>>,
     /// Its batch contracts.
@@ -294,6 +331,8 @@ impl Chains {
     pub fn add(&mut self, network: Network, parts: ChainParts) {
         self.followed.insert(network, parts.followed);
         self.standings.insert(network, parts.standings);
+        self.preparations
+            .extend(parts.preparations.map(|lookups| (network, lookups)));
         self.price_feeds.extend(parts.price_feeds.map(|feeds| (network, feeds)));
         self.batch_fees.extend(parts.batch_fees.map(|fees| (network, fees)));
         self.wallets.extend(parts.wallets.map(|wallets| (network, wallets)));

@@ -39,6 +39,7 @@ pub fn connect(options: ChainOptions, nodes_apart_bps: u16) -> anyhow::Result<Co
         parts: ChainParts {
             followed: nodes.clone(),
             standings: for_payers.clone(),
+            preparations: None,
             price_feeds: Some(for_payers.clone()),
             batch_fees: Some(for_payers),
             wallets: Some(Arc::new(wallets)),

@@ -1,8 +1,8 @@
 //! Several payments in one atomic transaction: the call of the batch contract, its approvals and its gas.
 
 use super::{
-    ApprovalAmount, BundleError, Conversion, Costs, Executor, Leg, NetworkPrice, PaidCharge, PayerBalances,
-    PaymentTransaction, PaymentTransactions, Spending,
+    ApprovalAmount, BundleError, Conversion, Executor, Leg, PaidCharge, PayerBalances, PaymentTransaction,
+    PaymentTransactions, Spending, StepWork,
     charge::{ChargedUnits, FeeBearer, FeeKind},
     evm,
 };
@@ -332,8 +332,11 @@ impl Executor for BatchContract {
         &self.paid
     }
 
-    fn costs(&self, approvals: usize, price: NetworkPrice) -> Costs {
-        evm::costs(approvals, self.gas(), price)
+    fn work(&self) -> StepWork {
+        StepWork {
+            approval: evm::APPROVAL_GAS,
+            payment: self.gas(),
+        }
     }
 
     fn steps(&self, allowing: ApprovalAmount, standings: &PayerBalances) -> PaymentTransactions {

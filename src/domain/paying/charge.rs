@@ -4,7 +4,7 @@ use crate::domain::{
     address::Address,
     amount::{Amount, Percent},
     currency::{Catalogue, Currency},
-    network::Network,
+    network::{Family, Network},
     orchestrator_fees::OrchestratorFees,
     refusal::{Checks, Refusal},
     wire_text::wire_text,
@@ -154,8 +154,10 @@ impl Charge {
 pub struct ProtocolFee {
     /// Rate.
     pub percent: Percent,
-    /// Receiver.
+    /// Receiver on EVM networks.
     pub receiver: Address,
+    /// Receiver on Tron. Without it, payments there carry no such fee.
+    pub tron_receiver: Option<Address>,
     /// Maximum for one payment in US dollars, in human units.
     pub cap_usd: Option<Amount>,
 }
@@ -163,11 +165,15 @@ pub struct ProtocolFee {
 impl ProtocolFee {
     /// The fee on a payment on a network, in units of `unit` with `decimals` decimals.
     ///
-    /// `None` when the receiver has no address on the network. The cap applies only when `unit` is a dollar.
+    /// `None` without a receiver on the network. The cap applies only when `unit` is a dollar.
     fn on(&self, network: Network, unit: &Currency, decimals: u8) -> Option<Charge> {
         let cap = self.cap_usd.as_ref().filter(|_| unit.is_dollar());
         let cap = cap.and_then(|cap| cap.to_units(decimals).ok());
-        (self.receiver.family() == network.family()).then_some(Charge::protocol(self.percent, self.receiver, cap))
+        let receiver = match network.family() {
+            Family::Evm => self.receiver,
+            Family::Tron => self.tron_receiver?,
+        };
+        Some(Charge::protocol(self.percent, receiver, cap))
     }
 }
 

@@ -4,12 +4,14 @@
 use super::{
     Bundle, BundleError, Executor, Leg,
     batch_contract::{BatchContract, BatchTerms, admit_networks},
+    charge::{Charge, Charges, FeeKind, FeeOrigin},
     fee_proxy::FeeProxy,
+    tron_proxy::TronProxy,
 };
 use crate::domain::{
     address::Address,
     currency::{Catalogue, ContractKind, CurrencyFilter},
-    network::Network,
+    network::{Family, Network},
     refusal::Refusal,
 };
 use std::collections::BTreeMap;
@@ -85,7 +87,11 @@ impl PaymentContracts<'_> {
             Some(terms) => Box::new(BatchContract::admit(terms, &bundle.legs, payer)?),
             None => {
                 let leg = bundle.for_fee_proxy().ok_or(BundleError::TooMany)?;
-                Box::new(FeeProxy::admit(self.fee_proxy(leg)?, leg)?)
+                let proxy = self.fee_proxy(leg)?;
+                match self.network.family() {
+                    Family::Evm => Box::new(FeeProxy::admit(proxy, leg)?),
+                    Family::Tron => Box::new(TronProxy::admit(proxy, leg)?),
+                }
             }
         })
     }
@@ -95,3 +101,58 @@ impl PaymentContracts<'_> {
         self.catalogue.default_contract(self.network, kind)
     }
 }
+
+/// Checks that the contracts of a network can pay all charges of a payment in one transaction. Tron has no contract
+/// that pays several receivers of charges. The amount of the payment does not matter, so that a request with such
+/// charges is refused when it is created.
+///
+/// Errors (400): there are several receivers. The refusal names the fee of the call, else that of the client ID, else
+/// that of the orchestrator.
+pub fn check_receivers(network: Network, charges: &Charges) -> Result<(), Refusal> {
+    match network.family() {
+        Family::Evm => Ok(()),
+        Family::Tron => check_sole_receiver(network, charges),
+    }
+}
+
+fn check_sole_receiver(network: Network, charges: &Charges) -> Result<(), Refusal> {
+    let is_blamed = |charge: &&Charge| charge.kind != FeeKind::Protocol;
+    let blamed = charges.iter().filter(is_blamed).min_by_key(|charge| blame(charge));
+    let Some(blamed) = blamed else { return Ok(()) };
+    let other = charges.iter().find(|charge| charge.receiver != blamed.receiver);
+    let Some(other) = other else { return Ok(()) };
+    let sentence = format!(
+        "must be {}: a payment on {network} can pay fees to one receiver only, and {} goes to this one",
+        other.receiver,
+        owner(other)
+    );
+    Err(match blamed.source {
+        FeeOrigin::Call => Refusal::field("feeAddress", sentence),
+        FeeOrigin::ClientId => Refusal::invalid(format!("feeAddress of the client ID {sentence}")),
+        FeeOrigin::OrchestratorDefault | FeeOrigin::OrchestratorClient | FeeOrigin::Service => Refusal::invalid(
+            format!("tronRecipientAddress of the orchestrator's fee config {sentence}"),
+        ),
+    })
+}
+
+/// The order in which charges are named in a refusal.
+fn blame(charge: &Charge) -> u8 {
+    match charge.source {
+        FeeOrigin::Call => 0,
+        FeeOrigin::ClientId => 1,
+        FeeOrigin::OrchestratorDefault | FeeOrigin::OrchestratorClient => 2,
+        FeeOrigin::Service => 3,
+    }
+}
+
+fn owner(charge: &Charge) -> &'static str {
+    match charge.kind {
+        FeeKind::Platform => "the fee of the platform",
+        FeeKind::Protocol => "the fee of this service",
+        FeeKind::Contract => "the fee of the contract",
+        FeeKind::Orchestrator => "a fee of the orchestrator",
+    }
+}
+
+#[cfg(test)]
+mod tests;

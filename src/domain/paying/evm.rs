@@ -1,6 +1,6 @@
-//! Code shared by all EVM contracts: token allowances and gas.
+//! Code shared by all contracts that spend allowances, and the gas of an approval on EVM networks.
 
-use super::{ApprovalAmount, Costs, NetworkPrice, PayerBalances, PaymentTransaction, PaymentTransactions, Spending};
+use super::{ApprovalAmount, PayerBalances, PaymentTransaction, PaymentTransactions, Spending};
 use crate::domain::address::Address;
 use alloy::{primitives::U256, sol, sol_types::SolCall};
 
@@ -13,7 +13,7 @@ sol! {
 /// Gas that one approval may need. The figure is measured and rounded up.
 ///
 /// Source: rules G.2 (47,206 measured).
-const APPROVAL_GAS: u64 = 60_000;
+pub(super) const APPROVAL_GAS: u64 = 60_000;
 
 /// Approves `spender` for `units` of `token`.
 pub fn approval_step(token: Address, spender: Address, units: U256) -> PaymentTransaction {
@@ -56,15 +56,4 @@ pub(super) fn steps(
         approvals.push(approval_step(token, spender, units));
     }
     PaymentTransactions { approvals, payment }
-}
-
-/// Network fees of a number of approvals, and of a payment with this gas.
-pub(super) fn costs(approvals: usize, payment_gas: u64, price: NetworkPrice) -> Costs {
-    let NetworkPrice::Gas(price) = price;
-    let approvals = u64::try_from(approvals).unwrap_or(u64::MAX);
-    let of = |gas: u64| U256::from(gas).saturating_mul(price);
-    Costs {
-        approvals: of(approvals.saturating_mul(APPROVAL_GAS)),
-        payment: of(payment_gas),
-    }
 }

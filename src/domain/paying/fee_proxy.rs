@@ -2,8 +2,8 @@
 //! without conversion by price feeds.
 
 use super::{
-    ApprovalAmount, BundleError, Conversion, Costs, Executor, Leg, NetworkPrice, PaidCharge, PayerBalances,
-    PaymentTransaction, PaymentTransactions, Spending, evm,
+    ApprovalAmount, BundleError, Conversion, Executor, Leg, PaidCharge, PayerBalances, PaymentTransaction,
+    PaymentTransactions, Spending, StepWork, evm,
 };
 use crate::domain::{address::Address, currency::ContractKind};
 use alloy::{
@@ -87,8 +87,11 @@ impl Executor for FeeProxy {
         &self.paid
     }
 
-    fn costs(&self, approvals: usize, price: NetworkPrice) -> Costs {
-        evm::costs(approvals, PAYMENT_GAS, price)
+    fn work(&self) -> StepWork {
+        StepWork {
+            approval: evm::APPROVAL_GAS,
+            payment: PAYMENT_GAS,
+        }
     }
 
     fn steps(&self, allowing: ApprovalAmount, standings: &PayerBalances) -> PaymentTransactions {

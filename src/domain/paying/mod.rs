@@ -6,12 +6,15 @@ pub mod charge;
 pub mod contracts;
 mod evm;
 pub mod fee_proxy;
+pub mod prepared;
 pub mod summary;
+pub mod tron_proxy;
 
 use super::{address::Address, network::Network, reference::PaymentReference, refusal::Refusal};
 use alloy::primitives::{Address as EvmAddress, U256};
 use charge::{ChargedUnits, FeeLeg, by_receiver};
 pub use evm::approval_step;
+use prepared::ResourcePrices;
 use std::collections::BTreeMap;
 
 /// One transaction for the payer to sign.
@@ -142,6 +145,28 @@ impl From<BundleError> for Refusal {
 pub enum NetworkPrice {
     /// Price of one unit of gas, in the smallest unit of the coin.
     Gas(U256),
+    /// Prices of the resources of Tron: energy and bandwidth.
+    Resources(ResourcePrices),
+}
+
+impl NetworkPrice {
+    /// The fee for work of this size, in the smallest unit of the coin. On Tron, it lacks the fee for bandwidth.
+    fn fee(self, work: u64) -> U256 {
+        let price = match self {
+            Self::Gas(price) => price,
+            Self::Resources(prices) => U256::from(prices.energy_sun),
+        };
+        U256::from(work).saturating_mul(price)
+    }
+}
+
+/// Work that a network charges for: gas, or energy on Tron. The figures are upper bounds for usual transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepWork {
+    /// Work of one approval.
+    pub approval: u64,
+    /// Work of the payment.
+    pub payment: u64,
 }
 
 /// On-chain state of a payer.
@@ -199,6 +224,15 @@ pub struct Costs {
 }
 
 impl Costs {
+    /// The costs of a number of approvals and of the payment, computed from their usual work.
+    pub fn usual(work: StepWork, approvals: usize, price: NetworkPrice) -> Self {
+        let approvals = u64::try_from(approvals).unwrap_or(u64::MAX);
+        Self {
+            approvals: price.fee(approvals.saturating_mul(work.approval)),
+            payment: price.fee(work.payment),
+        }
+    }
+
     /// For all transactions.
     pub fn total(&self) -> U256 {
         self.approvals.saturating_add(self.payment)
@@ -216,8 +250,8 @@ pub trait Executor: Send + Sync {
     /// in the coin. Within a currency, fees inside payments come first, then separately paid fees, then the fee of the
     /// contract.
     fn paid(&self) -> &[PaidCharge];
-    /// Network fees of the payment and a number of approvals.
-    fn costs(&self, approvals: usize, price: NetworkPrice) -> Costs;
+    /// Work of the payment and of each approval.
+    fn work(&self) -> StepWork;
     /// The transactions of the payer: approvals for insufficient or unknown allowances, and the payment.
     fn steps(&self, allowing: ApprovalAmount, standings: &PayerBalances) -> PaymentTransactions;
 }
@@ -247,11 +281,17 @@ pub struct PayerMeans {
 }
 
 impl PayerMeans {
-    /// Compares the on-chain state of a payer with what an executor needs after a number of approvals. `None` when no
-    /// on-chain state is known. A token whose balance is unknown counts as available.
-    pub fn of(executor: &dyn Executor, approvals: usize, standings: PayerBalances) -> Option<Self> {
+    /// Compares the on-chain state of a payer with what an executor needs after a number of approvals; `costs` are
+    /// known from an estimate. `None` when no on-chain state is known. A token whose balance is unknown counts as
+    /// available.
+    pub fn of(
+        executor: &dyn Executor,
+        approvals: usize,
+        costs: Option<Costs>,
+        standings: PayerBalances,
+    ) -> Option<Self> {
         let first = standings.values().next()?;
-        let costs = executor.costs(approvals, first.price);
+        let costs = costs.unwrap_or_else(|| Costs::usual(executor.work(), approvals, first.price));
         let shortage = |spending: &Spending| Shortage {
             token: spending.token,
             required: spending.units,

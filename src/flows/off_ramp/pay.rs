@@ -103,7 +103,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request: &Request, asked: P
         charges: asked.charges,
         rate: quote.terms.applied,
     };
-    let mut handout = hand_out_alone(ctx, lookup, due, asked.wallet).await?;
+    let mut handout = hand_out_alone(ctx, lookup, due, asked.wallet.map(|wallet| ("wallet", wallet))).await?;
     if handout.bundle.legs.iter().any(|leg| leg.units != quote.terms.units) {
         return Err(Fault(anyhow!(
             "the amount of a quote for request {} does not match the rate of the quote",

@@ -6,14 +6,18 @@ use crate::{
         ledger::SettlementUnits,
         network::Network,
         paying::{
-            ApprovalAmount, Bundle, BundleError, PaidCharge, PayerMeans, PaymentTransactions, Spending, charge::Charges,
+            ApprovalAmount, Bundle, BundleError, Costs, PaidCharge, PayerMeans, PaymentTransactions, Spending,
+            charge::Charges,
+            prepared::{PayerFlaw, PreparedPayment},
         },
         quote::Quote,
+        rate::Rate,
         rates::AppliedRate,
         refusal::Refusal,
         request::Request,
     },
     flows::FlowError,
+    ports::chain::ChainError,
 };
 use chrono::{DateTime, Utc};
 
@@ -109,6 +113,10 @@ pub struct Handout {
     pub is_of_safe: bool,
     /// When the quotes expire.
     pub ends_at: Option<DateTime<Utc>>,
+    /// Estimates and complete transactions, where the service prepares them.
+    pub prepared: Option<PreparedPayment>,
+    /// Price of the coin in US dollars, for the estimates; `None` without a rate.
+    pub coin_rate: Option<Rate>,
 }
 
 impl Handout {
@@ -116,6 +124,12 @@ impl Handout {
     pub fn has_enough_gas(&self) -> Option<bool> {
         let payer = self.payer.as_ref().filter(|_| !self.is_of_safe);
         payer.map(|payer| payer.has_enough_gas)
+    }
+
+    /// Estimated network fees; `None` if neither the payer nor a fallback account is known.
+    pub fn costs(&self) -> Option<Costs> {
+        let of_payer = self.payer.as_ref().map(|payer| payer.costs);
+        of_payer.or_else(|| self.prepared.as_ref().map(PreparedPayment::costs))
     }
 
     /// Whether the payer's balance is sufficient; true if the call does not say who pays.
@@ -142,6 +156,8 @@ pub enum HandoutError {
     },
     /// The network has no contract for several payments.
     NoBatchContract(Network),
+    /// The payer cannot pay.
+    Payer(PayerFlaw),
     /// Something else.
     Failed(FlowError),
 }
@@ -152,13 +168,20 @@ impl From<FlowError> for HandoutError {
     }
 }
 
+impl From<ChainError> for HandoutError {
+    fn from(error: ChainError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
 impl HandoutError {
-    /// The error of a call with a single payment.
+    /// The error of a call with a single payment, whose payer is in the field `wallet`.
     pub fn alone(self) -> FlowError {
         match self {
             Self::Payment(_, error) | Self::Failed(error) => error,
             Self::TooLarge(_) => Refusal::from(BundleError::TooLarge).into(),
             Self::NoPayer => Refusal::from(BundleError::NoPayer).into(),
+            Self::Payer(flaw) => Refusal::field("wallet", flaw.to_string()).into(),
             Self::TooMuchGas { .. } | Self::NoBatchContract(_) => Refusal::from(BundleError::TooMany).into(),
         }
     }

@@ -2,12 +2,21 @@
 
 use crate::{
     ctx::{Ctx, PermitHolder, WorkPermits},
-    domain::{address::Address, caller::PlatformCaller, network::Network, paying::PayerBalance, waits::Waits},
+    domain::{
+        address::Address,
+        caller::PlatformCaller,
+        network::Network,
+        paying::{
+            PayerBalance, PaymentTransaction,
+            prepared::{PayerResources, ReferencePoint, StepSimulation},
+        },
+        waits::Waits,
+    },
     flows::{
         FlowError,
         admission::{HeldPermit, admit, holder_of},
     },
-    ports::chain::{BatchFees, ChainError, ConvertedUnits, PriceFeeds, StandingLookup},
+    ports::chain::{BatchFees, ChainError, ConvertedUnits, PreparationLookup, PriceFeeds, StandingLookup},
 };
 use alloy::primitives::{Address as EvmAddress, U256};
 use std::{collections::HashMap, sync::Arc};
@@ -20,6 +29,7 @@ pub(super) const ONE: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 
 #[derive(Clone)]
 struct ChainLookup {
     standings: Option<Arc<dyn StandingLookup>>,
+    preparations: Option<Arc<dyn PreparationLookup>>,
     price_feeds: Option<Arc<dyn PriceFeeds>>,
     batch_fees: Option<Arc<dyn BatchFees>>,
 }
@@ -48,6 +58,7 @@ impl Lookup {
             network,
             chain: ChainLookup {
                 standings: chains.standings.get(&network).cloned(),
+                preparations: chains.preparations.get(&network).cloned(),
                 price_feeds: chains.price_feeds.get(&network).cloned(),
                 batch_fees: chains.batch_fees.get(&network).cloned(),
             },
@@ -93,6 +104,12 @@ impl Lookup {
         let standings = self.offered(self.chain.standings.as_deref())?;
         let _permit = self.permit().await?;
         standings.standing(payer, token, spender).await
+    }
+
+    /// The lookups for prepared transactions; `None` if wallets complete the transactions of this network themselves.
+    pub fn preparation(&self) -> Option<PreparationQueries<'_>> {
+        let chain = self.chain.preparations.as_deref()?;
+        Some(PreparationQueries { lookup: self, chain })
     }
 
     /// Balance of an account, on which enough nodes agree.
@@ -148,5 +165,37 @@ impl Lookup {
         };
         let permit = admit(permits, holder, self.waits.permit).await;
         permit.map(Some).ok_or(ChainError::Busy { network: self.network })
+    }
+}
+
+/// The lookups for prepared transactions, with the permits of a call.
+#[derive(Clone, Copy)]
+pub struct PreparationQueries<'a> {
+    lookup: &'a Lookup,
+    chain: &'a dyn PreparationLookup,
+}
+
+impl PreparationQueries<'_> {
+    /// The account that is used for estimates while no payer is named.
+    pub fn fallback_account(self) -> Option<Address> {
+        self.chain.fallback_account()
+    }
+
+    /// The newest block.
+    pub async fn reference_point(self) -> Result<ReferencePoint, ChainError> {
+        let _permit = self.lookup.permit().await?;
+        self.chain.reference_point().await
+    }
+
+    /// The resources of an account.
+    pub async fn resources(self, account: Address, token: Address) -> Result<PayerResources, ChainError> {
+        let _permit = self.lookup.permit().await?;
+        self.chain.resources(account, token).await
+    }
+
+    /// The result of a simulated transaction.
+    pub async fn simulate(self, owner: Address, step: &PaymentTransaction) -> Result<StepSimulation, ChainError> {
+        let _permit = self.lookup.permit().await?;
+        self.chain.simulate(owner, step).await
     }
 }

@@ -1,10 +1,12 @@
 //! Issues the transactions that pay requests, for all operations that return calldata.
 
 mod batch_terms;
+mod draft;
 mod handout;
 pub mod keep;
 pub mod legs;
 pub mod lookup;
+mod prepare;
 
 use crate::{
     ctx::Ctx,
@@ -14,41 +16,46 @@ use crate::{
         client_id::ClientId,
         network::Network,
         paying::{
-            Bundle, BundleError, Executor, Leg, PayerBalances, PayerMeans,
+            BundleError, Leg, PayerMeans, PaymentTransactions,
             batch_contract::{BatchContract, BatchTerms, fitting},
             charge::Charges,
+            contracts::check_receivers,
+            prepared::PreparedPayment,
         },
         refusal::Refusal,
         request::Request,
     },
     flows::FlowResult,
 };
-use batch_terms::batch_terms;
-use futures_util::future::try_join_all;
+use draft::{PaymentDraft, draft};
 pub use handout::{HandedPayment, Handout, HandoutError, PayingWallet, PaymentDue, PaymentPacking};
 use legs::payment_contracts;
 use lookup::Lookup;
 
-/// Issues the transactions of one payment, with unlimited approvals. Errors: those of [`hand_out`].
+/// Issues the transactions of one payment, with unlimited approvals. `wallet` is the payer and the field that names it.
+/// Errors: those of [`hand_out`].
 pub async fn hand_out_alone(
     ctx: &Ctx,
     lookup: &Lookup,
     due: PaymentDue,
-    wallet: Option<Address>,
+    wallet: Option<(&str, Address)>,
 ) -> FlowResult<Handout> {
-    let wallet = PayingWallet::allowing_everything(wallet);
-    let handout = hand_out(ctx, lookup, vec![due], wallet, PaymentPacking::Alone).await;
-    handout.map_err(HandoutError::alone)
+    let paying = PayingWallet::allowing_everything(wallet.map(|(_, address)| address));
+    let handout = hand_out(ctx, lookup, vec![due], paying, PaymentPacking::Alone).await;
+    handout.map_err(|error| match (error, wallet) {
+        (HandoutError::Payer(flaw), Some((field, _))) => Refusal::field(field, flaw.to_string()).into(),
+        (error, _) => error.alone(),
+    })
 }
 
 /// Issues the transactions that pay the amounts due, and looks up the payer.
 ///
 /// Charges that go to several receivers are paid through the batch contract, so that the transaction pays all of them
 /// or none. No node is queried for a single direct payment if the call names no wallet and the charges go to at most
-/// one receiver.
+/// one receiver, except for estimates on a network whose transactions the service prepares.
 ///
-/// Errors: no contract can pay a request, or there are too many requests (400); no node responds in time to a needed
-/// query, or there is no accepted rate (502).
+/// Errors: no contract can pay a request, there are too many requests, the payer can pay nothing, or an estimated fee
+/// is above its limit (400); no node responds in time to a needed query, or there is no accepted rate (502).
 pub async fn hand_out(
     ctx: &Ctx,
     lookup: &Lookup,
@@ -57,41 +64,25 @@ pub async fn hand_out(
     packing: PaymentPacking,
 ) -> Result<Handout, HandoutError> {
     let handed_out = async {
-        let terms = match packing {
-            PaymentPacking::Alone => None,
-            PaymentPacking::Together { gas_max } => {
-                let terms = batch_terms(ctx, lookup).await?;
-                if let Some(gas_max) = gas_max {
-                    // The gas limit is checked before any rate is queried.
-                    let due = due.iter().map(|due| (&due.request, due.units, &due.charges));
-                    check_gas(&terms, &legs::outlined(ctx, due)?, wallet.address, gas_max)?;
-                }
-                Some(terms)
-            }
+        let draft = draft(ctx, lookup, due, wallet, packing).await?;
+        let prepared = prepare::prepare(ctx, lookup, &draft, wallet.address).await?;
+        let coin_rate = match &prepared {
+            Some(_) => prepare::coin_rate(ctx, lookup.network()).await?,
+            None => None,
         };
-        let (legs, payments) = legs::priced(ctx, lookup, due).await?;
-        let bundle = Bundle {
-            network: lookup.network(),
-            legs,
-        };
-        let terms = match (terms, bundle.for_fee_proxy()) {
-            (None, None) => Some(batch_terms(ctx, lookup).await?),
-            (terms, _) => terms,
-        };
-        let contracts = payment_contracts(ctx, bundle.network);
-        let executor = contracts.executor(&bundle, terms.as_ref(), wallet.address);
-        let executor = executor.map_err(|error| refused(error, terms.as_ref(), &bundle.legs, wallet.address))?;
-        let standings = match wallet.address {
-            Some(address) => standings(lookup, executor.as_ref(), address).await?,
-            None => PayerBalances::new(),
-        };
-        let unknown = PayerBalances::new();
-        let allowances = if wallet.is_safe { &unknown } else { &standings };
-        let steps = executor.steps(wallet.allowing, allowances);
+        let PaymentDraft {
+            bundle,
+            payments,
+            executor,
+            standings,
+            steps,
+            ..
+        } = draft;
+        let costs = prepared.as_ref().map(PreparedPayment::costs);
         Ok(Handout {
             charges: executor.paid().to_vec(),
             spendings: executor.spendings().to_vec(),
-            payer: PayerMeans::of(executor.as_ref(), steps.approvals.len(), standings),
+            payer: PayerMeans::of(executor.as_ref(), steps.approvals.len(), costs, standings),
             is_of_safe: wallet.is_safe,
             ends_at: match payments.as_slice() {
                 [sole] => sole.quote.map(|quote| quote.until),
@@ -100,9 +91,23 @@ pub async fn hand_out(
             bundle,
             payments,
             steps,
+            prepared,
+            coin_rate,
         })
     };
     lookup.in_time(handed_out).await
+}
+
+/// The transactions that [`hand_out`] would issue now, without estimates and limits. Errors: those of [`hand_out`].
+pub async fn list_steps(
+    ctx: &Ctx,
+    lookup: &Lookup,
+    due: Vec<PaymentDue>,
+    wallet: PayingWallet,
+    packing: PaymentPacking,
+) -> Result<PaymentTransactions, HandoutError> {
+    let drafted = async { Ok(draft(ctx, lookup, due, wallet, packing).await?.steps) };
+    lookup.in_time(drafted).await
 }
 
 /// The error for payments that a contract cannot pay.
@@ -112,20 +117,6 @@ fn refused(error: BundleError, terms: Option<&BatchTerms>, legs: &[Leg], payer: 
         BundleError::NoPayer => HandoutError::NoPayer,
         error => HandoutError::Failed(Refusal::from(error).into()),
     }
-}
-
-/// The on-chain state of a payer in each token that the contract spends; without a token, in the coin of the network.
-async fn standings(lookup: &Lookup, executor: &dyn Executor, payer: Address) -> FlowResult<PayerBalances> {
-    let tokens = executor.spendings().iter().filter(|spending| spending.token.is_some());
-    let mut tokens: Vec<Option<Address>> = tokens.map(|spending| spending.token).collect();
-    if tokens.is_empty() {
-        tokens.push(None);
-    }
-    let asked = tokens.into_iter().map(|token| async move {
-        let standing = lookup.standing(payer, token, executor.contract()).await?;
-        FlowResult::Ok((token, standing))
-    });
-    Ok(try_join_all(asked).await?.into_iter().collect())
 }
 
 /// Checks that payments fit into one transaction. Errors: they do not.
@@ -160,8 +151,9 @@ pub fn check_payable(ctx: &Ctx, network: Network, due: &[(Request, Charges)]) ->
 /// Charges on a payment of a new request: the charges fixed in its price terms and, if they contain no fee of the
 /// platform, the fee of the call. The receiver of the fee was checked before.
 ///
-/// Errors: the fee of the client ID would go to a contract and be lost (400).
-pub fn charges_of_new(ctx: &Ctx, request: &Request, call: Option<(Percent, Address)>) -> FlowResult<Charges> {
+/// Errors: the fee of the client ID would go to a contract and be lost, or no contract of the network can pay the
+/// receivers of all charges (400).
+pub fn charges_of_new(ctx: &Ctx, request: &Request, call: Option<(Percent, Address)>) -> Result<Charges, Refusal> {
     charges(ctx, request, None, call)
 }
 
@@ -172,10 +164,12 @@ pub fn charges(
     request: &Request,
     client: Option<&ClientId>,
     call: Option<(Percent, Address)>,
-) -> FlowResult<Charges> {
+) -> Result<Charges, Refusal> {
     let network = request.terms.network;
     let other_client = client.filter(|client| request.origin.client.as_ref() != Some(&client.row));
     let other_fee = other_client.and_then(ClientId::fee);
     let charges = request.terms.price.charges.asked_with(other_fee, call, network);
-    Ok(charges.checked(network, &ctx.catalogue)?)
+    let charges = charges.checked(network, &ctx.catalogue)?;
+    check_receivers(network, &charges)?;
+    Ok(charges)
 }

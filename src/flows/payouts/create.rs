@@ -67,8 +67,8 @@ pub async fn run(
         let room = room::find(ctx, caller, 1).await?;
         for _ in 0..DRAWS_MAX {
             let (request, charges) = decide(ctx, &input, &of_client, &origin, &fresh(ctx))?;
-            let (due, payer) = (PaymentDue::all_of(request.clone(), charges), request.terms.payer);
-            let handout = hand_out_alone(ctx, &lookup, due, payer).await?;
+            let due = PaymentDue::all_of(request.clone(), charges);
+            let handout = hand_out_alone(ctx, &lookup, due, input.payer).await?;
             let payout = Payout { request, handout };
             match commit(ctx, caller, &payout, &room, keeper).await {
                 Err(InsertError::Taken) => continue,

@@ -45,7 +45,7 @@ pub struct PayInput {
 
 /// Plans the payment and looks up the payer.
 ///
-/// Without `wallet`, no node is queried for a direct payment. The terms of the calldata are stored before it is
+/// Without `wallet`, no node is needed for a direct payment. The terms of the calldata are stored before it is
 /// returned, so that payments can be compared with them.
 ///
 /// Errors:
@@ -64,7 +64,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str, input: &P
     let currencies = currencies(ctx, &request)?;
     let (wallet, due) = decide(ctx, &request, &currencies, input, client.as_ref())?;
     let lookup = Lookup::of_caller(ctx, caller, request.terms.network);
-    let handout = hand_out_alone(ctx, &lookup, due, wallet).await?;
+    let handout = hand_out_alone(ctx, &lookup, due, wallet.map(|wallet| ("wallet", wallet))).await?;
     let now = ctx.clock.now();
     let mut is_told = request.ledger.is_listening;
     for payment in &handout.payments {

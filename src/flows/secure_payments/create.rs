@@ -176,17 +176,20 @@ impl LinkCreation {
                     .finish()
                     .map_err(|refusal| if is_of_item { refusal.within(&entry) } else { refusal }),
             );
-            due.push((request, fee));
+            due.push((request, fee, is_of_item.then_some(entry)));
         }
         checks.finish()?;
         let due: Vec<_> = due
             .into_iter()
-            .filter_map(|(request, fee)| Some((request?, fee)))
+            .filter_map(|(request, fee, entry)| Some((request?, fee, entry)))
             .collect();
-        let asked = due.iter().map(|(request, _)| request.terms.asked());
+        let asked = due.iter().map(|(request, ..)| request.terms.asked());
         limits.limits.check_sum("requests", asked, &ctx.catalogue)?;
-        let charged = due.into_iter().map(|(request, fee)| {
-            let charges = charges_of_new(ctx, &request, fee)?;
+        let charged = due.into_iter().map(|(request, fee, entry)| {
+            let charges = charges_of_new(ctx, &request, fee).map_err(|refusal| match &entry {
+                Some(entry) => refusal.within(entry),
+                None => refusal,
+            })?;
             FlowResult::Ok((request, charges))
         });
         charged.collect()

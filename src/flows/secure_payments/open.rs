@@ -8,6 +8,7 @@ use crate::{
         network_support::{check_accounts, has_smart_accounts},
         refusal::{Checks, FieldError, Refusal},
         secure_payment::{
+            SecurePayment,
             access::{AccessDecision, AccessStatus, LinkPayer},
             fee_plan::FeePlan,
             intent::Source,
@@ -48,7 +49,8 @@ pub struct LinkView {
     pub is_masked: bool,
     /// Whether the payer may pay; `None` if any wallet may pay, or no wallet is given.
     pub access: Option<AccessDecision>,
-    /// Chains and tokens to pay from; `None` if no wallet is given or the wallet may not pay.
+    /// Chains and tokens to pay from; `None` if no wallet is given or the wallet may not pay. On a network with a
+    /// fallback account, they show its balances if no wallet is given.
     pub options: Option<Vec<PaymentOption>>,
     /// The fees in dollars.
     pub fee_plan: Option<FeePlan>,
@@ -89,9 +91,13 @@ pub(super) async fn show(
     if !is_masked {
         check_hidden_source(ctx, opened, look)?;
     }
-    let options = match &look.payer {
-        Some(payer) if is_let_in && is_executable => Some(options::of(ctx, opened, payer.wallet).await),
-        _ => None,
+    let account = match &look.payer {
+        Some(payer) => is_let_in.then_some(payer.wallet),
+        None => fallback_account(ctx, payment),
+    };
+    let options = match account.filter(|_| is_executable) {
+        Some(account) => Some(options::of(ctx, opened, account).await),
+        None => None,
     };
     Ok(LinkView {
         is_masked,
@@ -99,6 +105,13 @@ pub(super) async fn show(
         options,
         fee_plan: opened.fee_plan(ctx),
     })
+}
+
+/// The account whose balances are shown while no wallet is given, if any wallet may pay.
+fn fallback_account(ctx: &Ctx, payment: &SecurePayment) -> Option<Address> {
+    let lookups = ctx.partners.chains.preparations.get(&payment.network)?;
+    let is_open = !payment.policy.asks_who_pays(payment.flow);
+    lookups.fallback_account().filter(|_| is_open)
 }
 
 /// Checks the wallet, and the chain and token to pay from. If chain and token are hidden until the payer is approved,

@@ -6,13 +6,15 @@ use crate::{
     domain::{
         address::Address,
         caller::PlatformCaller,
-        paying::{ApprovalAmount, BundleError},
+        paying::{ApprovalAmount, BundleError, PaymentTransactions},
         refusal::Refusal,
         secure_payment::{SecurePayment, SecurePaymentKind, UnpayableLink, multicall::check_children},
     },
     flows::{
         FlowError, FlowResult,
-        paying::{Handout, HandoutError, PayingWallet, PaymentDue, PaymentPacking, hand_out, keep, lookup::Lookup},
+        paying::{
+            Handout, HandoutError, PayingWallet, PaymentDue, PaymentPacking, hand_out, keep, list_steps, lookup::Lookup,
+        },
     },
     store,
 };
@@ -31,7 +33,9 @@ const SAFES_MAX: u64 = 100;
 /// - 409: it is paid.
 /// - 423: a Safe is about to pay it.
 /// - 400: a multicall cannot pay one of its links.
-/// - 400: no wallet is given where one is required, or the wallet is no Safe although the call says so.
+/// - 400: no wallet is given where one is required, the wallet is no Safe although the call says so, or it can pay
+///   nothing.
+/// - 400: an estimated fee is above its limit.
 /// - 502: no node responds.
 ///
 /// Source: interface §4.7; rules P.3.7; decisions D38.
@@ -87,25 +91,52 @@ pub(super) async fn issue(
     look: &LinkVisit,
     caller: Option<&PlatformCaller>,
 ) -> FlowResult<Handout> {
-    let payment = &opened.payment;
+    let (due, wallet, packing) = asked(opened, look)?;
+    let lookup = lookup(ctx, opened, caller);
+    let handout = hand_out(ctx, &lookup, due, wallet, packing).await;
+    handout.map_err(|error| refused(error, packing))
+}
+
+/// The transactions that [`run`] would return now to the wallet of a visit. Contract, calldata and value of a signed
+/// transaction are compared with them ([`owner_call`]).
+///
+/// Errors: those of [`run`] that do not depend on estimates. A multicall is not checked, as it is never on a network
+/// whose transactions the service prepares.
+///
+/// [`owner_call`]: crate::domain::paying::prepared::owner_call
+pub async fn due_steps(
+    ctx: &Ctx,
+    opened: &OpenedLink,
+    look: &LinkVisit,
+    caller: Option<&PlatformCaller>,
+) -> FlowResult<PaymentTransactions> {
+    opened.payable().map_err(Refusal::from)?;
+    opened.unlocked()?;
+    admit(ctx, opened, look).await?;
+    let (due, wallet, packing) = asked(opened, look)?;
+    let lookup = lookup(ctx, opened, caller);
+    let steps = list_steps(ctx, &lookup, due, wallet, packing).await;
+    steps.map_err(|error| refused(error, packing))
+}
+
+/// The amounts due, the paying wallet, and how the payments are packed. Errors: nothing can be paid (403).
+fn asked(opened: &OpenedLink, look: &LinkVisit) -> Result<(Vec<PaymentDue>, PayingWallet, PaymentPacking), Refusal> {
     let unpaid = opened.unpaid().into_iter();
     let due = unpaid.map(|(request, charges, _)| PaymentDue::all_of(request.clone(), charges));
     let due: Vec<PaymentDue> = due.collect();
     if due.is_empty() {
-        return Err(Refusal::forbidden(UnpayableLink::ComplianceFailed.sentence()).into());
+        return Err(Refusal::forbidden(UnpayableLink::ComplianceFailed.sentence()));
     }
     let wallet = PayingWallet {
         address: look.payer.map(|payer| payer.wallet),
         allowing: ApprovalAmount::WhatIsNeeded,
         is_safe: look.is_safe,
     };
-    let packing = match payment.kind() {
+    let packing = match opened.payment.kind() {
         SecurePaymentKind::Single => PaymentPacking::Alone,
         SecurePaymentKind::Batch => PaymentPacking::Together { gas_max: None },
     };
-    let lookup = lookup(ctx, opened, caller);
-    let handout = hand_out(ctx, &lookup, due, wallet, packing).await;
-    handout.map_err(|error| refused(error, packing))
+    Ok((due, wallet, packing))
 }
 
 /// Chain lookups for a caller of a link.

@@ -7,8 +7,11 @@ use crate::{
         caller::PlatformCaller,
         client_id::ClientId,
         currency::Currency,
-        paying::capture::capture,
-        paying::charge::{ChargeBase, Charges, FeeBearer},
+        paying::{
+            capture::capture,
+            charge::{ChargeBase, Charges, FeeBearer},
+            contracts::check_receivers,
+        },
         refusal::{Checks, Refusal},
         secure_payment::{PaymentFlow, fee_plan::FeePlan},
     },
@@ -57,6 +60,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, asked: &PreviewedPayment) -
     let captured = capture(&fees, network, currency, units).map_err(|sentence| Refusal::field("amount", sentence))?;
     let charges = Charges::fixed(base, client_fee, protocol).checked(network, &ctx.catalogue)?;
     let charges = charges.with_captured(captured);
+    check_receivers(network, &charges)?;
     let bearer = asked.default_bearer.unwrap_or(asked.flow.usual_bearer());
     let plan = FeePlan::of(asked.flow, bearer, currency, &[(units, charges)]);
     Ok(plan.ok_or_else(|| Refusal::field("amount", "is too large for this currency"))?)
