@@ -7,8 +7,10 @@ use crate::{
     },
     flows::paying::Handout,
     http::forms::{
+        estimates::PayerReadiness,
         handout::{HandoutTexts, PlatformFee, StepTexts},
         null::OrNull,
+        unsigned::{TronRawData, UnsignedTexts},
         wire::*,
     },
 };
@@ -46,7 +48,7 @@ impl From<U256> for BigNumber {
 
 /// A transaction for the payer to sign and send.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase")]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct Transaction {
     /// Encoded call. Example: `0xc219a14d000000000000000000000000370de27fdb7d1ff1e1baa7d11c5820a324cf623c00000000000000000000000070997970c51812dc3a010c7d01b50e0d17dc79c800000000000000000000000000000000000000000000000091b77e5e5d9a000000000000000000000000000000000000000000000000000000000000000000c000000000000000000000000000000000000000000000000003a4965bf58a400000000000000000000000000070997970c51812dc3a010c7d01b50e0d17dc79c8000000000000000000000000000000000000000000000000000000000000000806143180ee3cd1b0000000000000000000000000000000000000000000000000`
     #[oai(validator(max_length = 100000, pattern = "^0x([0-9a-f]{2})*$"))]
@@ -57,6 +59,15 @@ pub struct Transaction {
     pub value: BigNumber,
     /// Chain of the transaction. Added by this service. Example: `11155111`
     pub chain_id: u64,
+    /// The transaction that only has to be signed; present only on Tron, if a wallet is named. Added by this service
+    #[oai(rename = "raw_data")]
+    pub raw_data: Option<TronRawData>,
+    /// Encoding of `raw_data`; present only with it. Added by this service. Example: `0a02c7a122088a1fd7b4ac0b7e3140e0acc5a28c345af002081f12eb020a31747970652e676f6f676c65617069732e636f6d2f70726f746f636f6c2e54726967676572536d617274436f6e747261637412b5020a1541a3c311eb2df8e1387e3942c997723daab9138e811215411b6ca35d39842cf8fbe49000653a1505412da659228402c219a14d000000000000000000000000a614f803b6fd780986a42c78ec9c7f77e6ded13c0000000000000000000000005cbdd86a2fa8dc4bddd8a8f69dba48572eec07fb000000000000000000000000000000000000000000000000000000000000000700000000000000000000000000000000000000000000000000000000000000c000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000800000000000000010000000000000000000000000000000000000000000000007080d8c1a28c34900180c6868f01`
+    #[oai(rename = "raw_data_hex", validator(max_length = 8000, pattern = "^([0-9a-f]{2})+$"))]
+    pub raw_data_hex: Option<String>,
+    /// Hash of the encoding, which the wallet signs; present only with it. Added by this service. Example: `449fcd725f429f66346a5c3e6ac731181bf80e1323bc5448a0d8b226e8afe664`
+    #[oai(rename = "txID", validator(max_length = 64, pattern = "^[0-9a-f]{64}$"))]
+    pub tx_id: Option<String>,
 }
 
 /// Metadata of the transactions.
@@ -86,6 +97,9 @@ pub struct CalldataMetadata {
     /// which the partner's quote expires; later payments count too. Example: `1767225600`
     #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     pub quote_expires_at: Option<i64>,
+    /// Readiness of the payer, on Tron
+    #[oai(flatten)]
+    pub readiness: PayerReadiness,
 }
 
 /// Transactions that pay a request, in execution order.
@@ -100,11 +114,15 @@ pub struct PaymentCalldata {
 
 impl From<StepTexts> for Transaction {
     fn from(step: StepTexts) -> Self {
+        let (raw_data, raw_data_hex, tx_id) = UnsignedTexts::members(step.unsigned);
         Self {
             data: step.data,
             to: step.to,
             value: step.value.into(),
             chain_id: step.chain_id,
+            raw_data,
+            raw_data_hex,
+            tx_id,
         }
     }
 }
@@ -129,6 +147,7 @@ pub fn calldata(handout: &Handout) -> PaymentCalldata {
             platform_fee: texts.charge(FeeKind::Platform).map(Into::into),
             protocol_fee: texts.charge(FeeKind::Protocol).map(Into::into),
             quote_expires_at: handout.ends_at.map(|end| end.timestamp()),
+            readiness: texts.into(),
         },
     }
 }

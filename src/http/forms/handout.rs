@@ -3,6 +3,7 @@
 use crate::{
     domain::{
         amount::format_units,
+        currency::FIAT_CHAIN_DECIMALS,
         network::Network,
         paying::{
             PaymentTransaction,
@@ -10,7 +11,7 @@ use crate::{
         },
     },
     flows::paying::Handout,
-    http::forms::wire::*,
+    http::forms::{unsigned::UnsignedTexts, wire::*},
 };
 use alloy::primitives::U256;
 use poem_openapi::Object;
@@ -26,6 +27,8 @@ pub struct StepTexts {
     pub value: U256,
     /// Chain of the transaction.
     pub chain_id: u64,
+    /// The unsigned transaction, where the service prepares it.
+    pub unsigned: Option<UnsignedTexts>,
 }
 
 impl StepTexts {
@@ -36,6 +39,7 @@ impl StepTexts {
             to: WalletText::written(step.to),
             value: step.value,
             chain_id: network.chain_id(),
+            unsigned: None,
         }
     }
 
@@ -70,8 +74,18 @@ pub struct HandoutTexts<'a>(pub &'a Handout);
 impl<'a> HandoutTexts<'a> {
     /// The transactions, in execution order.
     pub fn steps(self) -> impl Iterator<Item = StepTexts> {
-        let Handout { bundle, steps, .. } = self.0;
-        steps.iter().map(|step| StepTexts::of(step, bundle.network))
+        let Handout {
+            bundle,
+            steps,
+            prepared,
+            ..
+        } = self.0;
+        let unsigned = prepared.iter().flat_map(|prepared| &prepared.unsigned);
+        let unsigned = unsigned.map(Some).chain(std::iter::repeat(None));
+        steps.iter().zip(unsigned).map(|(step, unsigned)| StepTexts {
+            unsigned: unsigned.map(UnsignedTexts::from),
+            ..StepTexts::of(step, bundle.network)
+        })
     }
 
     /// The approvals.
@@ -108,6 +122,12 @@ impl<'a> HandoutTexts<'a> {
     /// Units of the currency of a payment in human units; `leg` is the position of the payment in this calldata.
     pub fn amount(self, leg: usize, units: U256) -> String {
         format_units(units, self.0.payments[leg].decimals)
+    }
+
+    /// Units of the native coin in US dollars; `None` without a rate.
+    pub fn dollars(self, units: U256) -> Option<String> {
+        let worth = self.0.coin_rate?.worth(units, self.0.bundle.network.coin_decimals())?;
+        Some(format_units(worth, FIAT_CHAIN_DECIMALS))
     }
 
     /// Units of the native coin in human units.

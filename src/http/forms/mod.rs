@@ -2,6 +2,7 @@
 
 pub mod branding;
 pub mod calldata;
+pub mod estimates;
 pub mod handout;
 pub mod null;
 pub mod paging;
@@ -11,5 +12,6 @@ pub mod reason;
 pub mod recurrence;
 pub mod shape;
 pub mod text;
+pub mod unsigned;
 pub mod wire;
 pub mod words;

@@ -26,6 +26,7 @@ use crate::{
             handout::{HandoutTexts, StepTexts},
             payer_step::PayerStepBody,
             text::{Reads, text},
+            unsigned::UnsignedTexts,
             wire::{TxHash, WalletText},
         },
     },
@@ -36,8 +37,12 @@ use poem::{
     http::StatusCode,
     web::{Data, Query},
 };
-use poem_openapi::{Object, types::ParseFromJSON};
+use poem_openapi::{
+    Object,
+    types::{ParseFromJSON, ToJSON},
+};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Largest body that a page sends, in bytes.
@@ -93,6 +98,28 @@ struct WalletStep {
     to: String,
     data: String,
     value: String,
+    /// The unsigned transaction, where the service prepares it.
+    #[serde(flatten)]
+    unsigned: Option<UnsignedStep>,
+}
+
+/// An unsigned transaction in the format of wallets and nodes.
+#[derive(Debug, Serialize)]
+struct UnsignedStep {
+    raw_data: Option<Value>,
+    raw_data_hex: String,
+    #[serde(rename = "txID")]
+    tx_id: String,
+}
+
+impl From<UnsignedTexts> for UnsignedStep {
+    fn from(texts: UnsignedTexts) -> Self {
+        Self {
+            raw_data: texts.raw_data.to_json(),
+            raw_data_hex: texts.raw_data_hex,
+            tx_id: texts.tx_id,
+        }
+    }
 }
 
 impl From<StepTexts> for WalletStep {
@@ -101,6 +128,7 @@ impl From<StepTexts> for WalletStep {
             value: step.quantity(),
             to: step.to.into(),
             data: step.data,
+            unsigned: step.unsigned.map(UnsignedStep::from),
         }
     }
 }

@@ -266,6 +266,7 @@ fn created(handout: &Handout) -> BatchPayoutCreated {
         to,
         value,
         chain_id,
+        ..
     } = texts.payment().into();
     let requests = handout.payments.iter().map(|payment| &payment.request);
     BatchPayoutCreated {

@@ -85,10 +85,6 @@ impl Example for CreatePayoutBody {
 }
 
 /// A single payout, or a recurring one.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "each call creates only one such value and serialises it immediately"
-)]
 #[derive(Debug, Clone, Union)]
 pub enum PayoutAnswer {
     /// A single payment

@@ -418,7 +418,7 @@ pub struct PaymentIntentCalldata {
 #[derive(Debug, Clone, Union)]
 pub enum PayResponse {
     /// Transactions
-    Calldata(PaymentCalldata),
+    Calldata(Box<PaymentCalldata>),
     /// Intent
     Intent(PaymentIntentCalldata),
 }

@@ -216,7 +216,7 @@ impl Requests {
         };
         checks.finish()?;
         let found = flows::requests::pay::run(&ctx, &caller, request_id.as_str(), &input).await?;
-        Ok(Json(PayResponse::Calldata(calldata(&found))))
+        Ok(Json(PayResponse::Calldata(Box::new(calldata(&found)))))
     }
 
     /// Cancel a request

@@ -13,7 +13,7 @@ use crate::{
         },
     },
     http::{
-        forms::{branding::Branding, handout::PlatformFee},
+        forms::{branding::Branding, estimates::FeeEstimates, handout::PlatformFee, unsigned::TronRawData},
         operation::*,
     },
 };
@@ -260,7 +260,8 @@ pub struct SecurePaymentFacts {
     /// Branding of the page
     pub branding: OrNull<Branding>,
     /// What the wallet could pay with: one member for each chain, and within it one member for each token. Absent
-    /// without a wallet that may pay
+    /// without a wallet that may pay. On Tron, they show the balance of an account of this service if no wallet is
+    /// named, unless only some wallets may pay
     pub payment_options: Option<PaymentOptionsView>,
     /// Analytics
     pub analytics: Option<SecurePaymentAnalytics>,
@@ -750,6 +751,9 @@ pub struct SecureCalldataMetadata {
     /// Example: `1896091200`
     #[oai(validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991")))]
     pub safe_payment_deadline: Option<i64>,
+    /// Estimates and limits of network fees, on Tron
+    #[oai(flatten)]
+    pub estimates: FeeEstimates,
 }
 
 /// Facts about the transactions of a multicall and their payer.
@@ -769,7 +773,7 @@ pub struct MulticallCalldataMetadata {
 
 /// A transaction for the payer to sign and send, in the format of wallets.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase")]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct SecureTransaction {
     /// Encoded call. Example: `0x095ea7b300000000000000000000000067818703c92580c0e106e401f253e8a410a66f8b00000000000000000000000000000000000000000000000091b77e5e5d9a0000`
     #[oai(validator(max_length = 400000, pattern = "^0x([0-9a-f]{2})*$"))]
@@ -782,6 +786,15 @@ pub struct SecureTransaction {
     pub value: String,
     /// Chain on which to send the transaction. Example: `11155111`
     pub chain_id: u64,
+    /// The transaction that only has to be signed; present only on Tron, if a wallet is named. Added by this service
+    #[oai(rename = "raw_data")]
+    pub raw_data: Option<TronRawData>,
+    /// Encoding of `raw_data`; present only with it. Added by this service. Example: `0a02c7a122088a1fd7b4ac0b7e3140e0acc5a28c345af002081f12eb020a31747970652e676f6f676c65617069732e636f6d2f70726f746f636f6c2e54726967676572536d617274436f6e747261637412b5020a1541a3c311eb2df8e1387e3942c997723daab9138e811215411b6ca35d39842cf8fbe49000653a1505412da659228402c219a14d000000000000000000000000a614f803b6fd780986a42c78ec9c7f77e6ded13c0000000000000000000000005cbdd86a2fa8dc4bddd8a8f69dba48572eec07fb000000000000000000000000000000000000000000000000000000000000000700000000000000000000000000000000000000000000000000000000000000c000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000800000000000000010000000000000000000000000000000000000000000000007080d8c1a28c34900180c6868f01`
+    #[oai(rename = "raw_data_hex", validator(max_length = 8000, pattern = "^([0-9a-f]{2})+$"))]
+    pub raw_data_hex: Option<String>,
+    /// Hash of the encoding, which the wallet signs; present only with it. Added by this service. Example: `449fcd725f429f66346a5c3e6ac731181bf80e1323bc5448a0d8b226e8afe664`
+    #[oai(rename = "txID", validator(max_length = 64, pattern = "^[0-9a-f]{64}$"))]
+    pub tx_id: Option<String>,
 }
 
 /// The transactions that pay one request, in execution order.
@@ -929,7 +942,7 @@ pub struct MulticallCalldata {
 #[derive(Debug, Clone, Union)]
 pub enum SecureCalldata {
     /// For one request
-    Single(SingleCalldata),
+    Single(Box<SingleCalldata>),
     /// For several requests
     Batch(BatchCalldata),
     /// For several other links

@@ -38,7 +38,10 @@ use crate::{
     },
     http::{
         error::{LinkProgress, RequestPaid, message_key},
-        forms::handout::{HandoutTexts, StepTexts},
+        forms::{
+            handout::{HandoutTexts, StepTexts},
+            unsigned::UnsignedTexts,
+        },
         operation::*,
     },
 };
@@ -252,11 +255,8 @@ fn options(options: &[PaymentOption]) -> PaymentOptionsView {
             has_enough_balance: option.missing().is_zero(),
             needed_amount: format_units(option.needed, option.decimals),
         };
-        let Some(name) = option.network.chain_name() else {
-            continue;
-        };
         chains
-            .entry(name.to_owned())
+            .entry(option.network.option_name().to_owned())
             .or_default()
             .insert(option.token.clone(), shown);
     }
@@ -403,18 +403,23 @@ pub(super) fn paying(ctx: &Ctx, opened: &OpenedLink, handout: &Handout, deadline
         _ if opened.payment.is_multicall() => {
             SecureCalldata::Multicall(Box::new(multicall_calldata(opened, handout, deadline)))
         }
-        SecurePaymentKind::Single => SecureCalldata::Single(one(opened, handout, deadline)),
+        SecurePaymentKind::Single => SecureCalldata::Single(Box::new(one(opened, handout, deadline))),
         SecurePaymentKind::Batch => SecureCalldata::Batch(several(ctx, opened, handout)),
     }
 }
 
 impl From<StepTexts> for SecureTransaction {
     fn from(step: StepTexts) -> Self {
+        let value = step.quantity();
+        let (raw_data, raw_data_hex, tx_id) = UnsignedTexts::members(step.unsigned);
         Self {
-            value: step.quantity(),
+            value,
             data: step.data,
             to: step.to,
             chain_id: step.chain_id,
+            raw_data,
+            raw_data_hex,
+            tx_id,
         }
     }
 }
@@ -434,7 +439,7 @@ fn metadata(texts: HandoutTexts<'_>, deadline: DateTime<Utc>) -> SecureCalldataM
     let handout = texts.0;
     let token = handout.bundle.legs.first().and_then(|leg| leg.token);
     let human = |units: U256| texts.amount(0, units);
-    let payer = handout.payer.as_ref();
+    let (payer, costs) = (handout.payer.as_ref(), handout.costs());
     let standing = payer.and_then(|payer| payer.standings.get(&token));
     // A multicall can spend several currencies; amounts in one of them would mislead.
     let is_sole = handout.spendings.len() == 1;
@@ -456,11 +461,12 @@ fn metadata(texts: HandoutTexts<'_>, deadline: DateTime<Utc>) -> SecureCalldataM
             .map(|standing| human(standing.allowance)),
         required_amount: is_sole.then(|| human(spent(&handout.spendings, token))),
         native_balance: standing.map(|standing| texts.coins(standing.native_balance)),
-        estimated_network_fee: payer.map(|payer| texts.coins(payer.costs.total())),
-        estimated_approval_network_fee: payer.map(|payer| texts.coins(payer.costs.approvals)),
-        estimated_payment_network_fee: payer.map(|payer| texts.coins(payer.costs.payment)),
+        estimated_network_fee: costs.map(|costs| texts.coins(costs.total())),
+        estimated_approval_network_fee: costs.map(|costs| texts.coins(costs.approvals)),
+        estimated_payment_network_fee: costs.map(|costs| texts.coins(costs.payment)),
         route_type: Some(RouteType::Samechain),
         safe_payment_deadline: handout.is_of_safe.then(|| deadline.timestamp()),
+        estimates: texts.into(),
     }
 }
 
@@ -574,7 +580,10 @@ pub(super) fn found(ctx: &Ctx, found: &FoundLink) -> OwnSecurePayment {
         fee_plan: OrNull(opened.fee_plan(ctx).as_ref().map(fee_plan)),
         network: NetworkText::written(payment.network),
         currency: OrNull(currency.map(CurrencyIdText::written)),
-        execution_kind: OrNull(Some(ExecutionKind::EvmSameChain)),
+        execution_kind: OrNull(match payment.network.family() {
+            Family::Evm => Some(ExecutionKind::EvmSameChain),
+            Family::Tron => None,
+        }),
         identity_mode: match payment.origin.client_id {
             Some(_) => IdentityMode::ClientId,
             None => IdentityMode::ManualDashboard,
