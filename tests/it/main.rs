@@ -131,6 +131,7 @@ mod standard_webhooks;
 mod strict_clients;
 mod tron_codec;
 mod tron_refusals;
+mod tron_pay;
 mod vectors;
 mod webhooks;
 mod who_asked;

@@ -8,10 +8,11 @@ use prs::{
         ids::RequestId,
         network::Network,
         paying::{
-            Conversion, Leg, PaymentTransaction, approval_step,
+            ApprovalAmount, Conversion, Executor, Leg, PayerBalances, PaymentTransaction, approval_step,
             batch_contract::{BatchContract, BatchTerms},
             charge::{ChargedUnits, FeeBearer, FeeKind},
             fee_proxy::payment_step,
+            tron_proxy::TronProxy,
         },
         permit::{Permit, PermitSignature},
         reference::PaymentReference,
@@ -77,6 +78,7 @@ fn calldata_is_byte_equal_to_the_vectors() {
         ("erc20_approve_max", 2),
         ("erc20_fee_proxy", 7),
         ("eth_fee_proxy", 2),
+        ("tron_trc20_fee_proxy", 1),
     ];
     assert_eq!(counts, expected.map(|(kind, count)| (kind.to_owned(), count)));
 }
@@ -164,6 +166,14 @@ fn step(catalogue: &Catalogue, case: &Value) -> PaymentTransaction {
             ContractKind::Erc20FeeProxy,
             &leg(input, Some(token("currencyId")), None),
         ),
+        "tron_trc20_fee_proxy" => {
+            let token = Address::parse(text(input, "token")).expect("a token");
+            let executor = TronProxy::admit(contract(ContractKind::Erc20FeeProxy), &leg(input, Some(token), None));
+            let executor = executor.expect("one receiver of a fee");
+            executor
+                .steps(ApprovalAmount::WhatIsNeeded, &PayerBalances::new())
+                .payment
+        }
         "eth_fee_proxy" => paid(ContractKind::EthereumFeeProxy, &leg(input, None, None)),
         "any_to_erc20" => {
             let path = input["path"].as_array().expect("a path").iter();

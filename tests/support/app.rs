@@ -389,6 +389,14 @@ impl TestApp {
         }
     }
 
+    /// The same service with other dependencies, for example with chains that a test replaces.
+    #[allow(dead_code, reason = "not every binary that shares this replaces a dependency")]
+    pub fn with_ctx(mut self, change: impl FnOnce(&mut Ctx)) -> Self {
+        change(&mut self.ctx);
+        self.endpoint = boot::serve::app(&self.settings, &self.ctx, &Process::new(Role::Api));
+        self
+    }
+
     /// Opens the database of the service with other settings, as a starting process does.
     pub async fn reopened(&self, change: impl FnOnce(&mut Settings)) -> anyhow::Result<Db> {
         let mut settings = self.settings.clone();
