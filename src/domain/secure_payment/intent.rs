@@ -56,6 +56,8 @@ wire_text! {
         Safe = "safe",
         /// A user operation of a smart account.
         UserOperation = "user_operation",
+        /// A signed transaction that this service checked before it broadcast the transaction.
+        Broadcast = "broadcast",
     }
 }
 
@@ -66,13 +68,14 @@ impl IntentKind {
             Self::Transaction => "transaction",
             Self::Safe => "transaction of a Safe",
             Self::UserOperation => "user operation",
+            Self::Broadcast => "transaction that this service broadcast",
         }
     }
 
     /// The field of the API that contains a hash of this kind.
     pub const fn field(self) -> &'static str {
         match self {
-            Self::Transaction => "txHash",
+            Self::Transaction | Self::Broadcast => "txHash",
             Self::Safe => "safeTxHash",
             Self::UserOperation => "userOpHash",
         }

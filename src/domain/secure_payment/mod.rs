@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod attempt;
+pub mod broadcast;
 pub mod fee_plan;
 mod flow;
 pub mod intent;

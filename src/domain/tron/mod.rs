@@ -6,6 +6,7 @@
 //! value above `i64::MAX` as negative.
 
 mod block;
+mod signed;
 mod signer;
 mod transaction;
 mod wire;
@@ -13,6 +14,7 @@ mod wire;
 pub use block::{
     ContractResult, MarketOrderDetail, StoredTransaction, TransactionResult, TronHeader, transactions_root,
 };
+pub use signed::encode_signed;
 pub use signer::recover_signer;
 pub use transaction::{ReferenceBlock, TronCall, TronDecodeError, TronTransaction};
 
