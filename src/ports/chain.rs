@@ -12,6 +12,7 @@ use crate::domain::{
     },
     payment::{BlockRef, Finality, Hint, SettledBlock},
     proven_tx::ProvenTx,
+    secure_payment::broadcast::{BroadcastOutcome, SignedTransaction},
     session::WalletAnswer,
 };
 use alloy::primitives::{Address as EvmAddress, B256, U256};
@@ -289,6 +290,19 @@ pub trait TxProofs: Send + Sync + 'static {
     ) -> Result<Vec<ReportedEmissions>, ChainError>;
 }
 
+/// Sends transactions that wallets have signed.
+#[async_trait]
+pub trait TransactionBroadcast: Send + Sync + 'static {
+    /// Sends a transaction to three nodes at once, or to all if there are fewer. Each node that does not respond in time,
+    /// cannot take transactions now, or responds with something unknown is replaced by the next one, until three nodes
+    /// have accepted, known or refused the transaction, or no node is left.
+    ///
+    /// Every node gets exactly the bytes of [`SignedTransaction::encoded`]. A node counts as accepting only if it returns
+    /// the hash of the transaction or no hash. [`BroadcastOutcome::of_nodes`] combines the responses: one node that has
+    /// the transaction outweighs all refusals, and the result is unavailable if no node gave a usable response.
+    async fn broadcast(&self, signed: &SignedTransaction) -> BroadcastOutcome;
+}
+
 /// Capabilities of the enabled networks.
 #[derive(Clone, Default)]
 pub struct Chains {
@@ -306,6 +320,8 @@ pub struct Chains {
     pub wallets: BTreeMap<Network, Arc<dyn WalletLookup>>,
     /// Networks whose single transactions can be proven.
     pub proofs: BTreeMap<Network, Arc<dyn TxProofs>>,
+    /// Networks whose wallets can let this service broadcast what they signed.
+    pub broadcasts: BTreeMap<Network, Arc<dyn TransactionBroadcast>>,
 }
 
 /// Capabilities of one network.
@@ -324,6 +340,8 @@ pub struct ChainParts {
     pub wallets: Option<Arc<dyn WalletLookup>>,
     /// Its proofs of single transactions.
     pub proofs: Option<Arc<dyn TxProofs>>,
+    /// Its broadcast of transactions that wallets have signed.
+    pub broadcast: Option<Arc<dyn TransactionBroadcast>>,
 }
 
 impl Chains {
@@ -337,5 +355,7 @@ impl Chains {
         self.batch_fees.extend(parts.batch_fees.map(|fees| (network, fees)));
         self.wallets.extend(parts.wallets.map(|wallets| (network, wallets)));
         self.proofs.extend(parts.proofs.map(|proofs| (network, proofs)));
+        self.broadcasts
+            .extend(parts.broadcast.map(|broadcast| (network, broadcast)));
     }
 }

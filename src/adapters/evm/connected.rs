@@ -44,6 +44,7 @@ pub fn connect(options: ChainOptions, nodes_apart_bps: u16) -> anyhow::Result<Co
             batch_fees: Some(for_payers),
             wallets: Some(Arc::new(wallets)),
             proofs: Some(Arc::new(for_proofs)),
+            broadcast: None,
         },
         nodes,
     })
