@@ -43,6 +43,11 @@ pub const REFUSED: [(&str, u16, &str); 6] = [
         "a challenge is valid once, for ten minutes, with a signature of the wallet",
     ),
     (
+        "broadcastTronTransaction",
+        403,
+        "a signed transaction expires after a minute, and the link of the examples is on Sepolia",
+    ),
+    (
         "receiveOffRampNews",
         401,
         "the partner signs each callback with its secret and the time",

@@ -408,7 +408,8 @@ const FINDS_LINK: &str = "findSecurePayment";
 const ENDS_SESSIONS: &str = "endSessions";
 
 /// Operations on a link that any caller with the link's token may call, even with a credential of another tenant.
-const BY_TOKEN: [&str; 4] = [
+const BY_TOKEN: [&str; 5] = [
+    "broadcastTronTransaction",
     "getSecurePayment",
     "getSecurePaymentCalldata",
     "recordSecurePaymentIntent",
@@ -706,7 +707,7 @@ const NOT_BUILT: [&str; 5] = ["chain", "token", "clientUserId", "paymentDetailsI
 
 /// Operations whose examples this test cannot execute. Some values come from a previous call or from a wallet, some
 /// exist only in `prs dev`, and `replayEvent` needs the event of a payment.
-const NOT_ALONE: [&str; 13] = [
+const NOT_ALONE: [&str; 14] = [
     "linkClientId",
     "listFeeConfigs",
     "logIn",
@@ -715,6 +716,7 @@ const NOT_ALONE: [&str; 13] = [
     "combineSecurePayouts",
     "createMulticallPayout",
     "verifyWalletChallenge",
+    "broadcastTronTransaction",
     "addPayeeDestination",
     "deactivatePayeeDestination",
     "deactivateOwnDestination",

@@ -88,6 +88,12 @@ const CELLS: [(&str, Statuses, Statuses); 15] = [
         [403, 200, 200, 200, 403, 403, 403, 200],
         [403, 200, 200, 200, 403, 403, 403, 200],
     ),
+    // The body is invalid, so a credential with access gets a 400.
+    (
+        "broadcastTronTransaction",
+        [403, 400, 400, 400, 403, 403, 403, 400],
+        [403, 400, 400, 400, 403, 403, 403, 400],
+    ),
     (
         "reportSecurePaymentEvent",
         [403, 202, 202, 202, 403, 403, 403, 202],

@@ -129,6 +129,7 @@ mod sessions_manage;
 mod sign_in_message;
 mod standard_webhooks;
 mod strict_clients;
+mod tron_broadcast;
 mod tron_codec;
 mod tron_refusals;
 mod tron_pay;

@@ -4,6 +4,7 @@
 
 pub mod access;
 pub mod attempt;
+pub mod broadcast;
 pub mod create;
 pub mod create_batch_payout;
 pub mod create_multicall;

@@ -141,14 +141,18 @@ fn asked(opened: &OpenedLink, look: &LinkVisit) -> Result<(Vec<PaymentDue>, Payi
 
 /// Chain lookups for a caller of a link.
 pub(super) fn lookup(ctx: &Ctx, opened: &OpenedLink, caller: Option<&PlatformCaller>) -> Lookup {
+    Lookup::of_holder(ctx, holder(opened, caller), opened.payment.network)
+}
+
+/// The holder of the permits of a caller of a link.
+pub(super) fn holder(opened: &OpenedLink, caller: Option<&PlatformCaller>) -> PermitHolder {
     let payment = &opened.payment;
     let is_own = caller.is_some_and(|caller| opened.is_of(caller));
-    let holder = PermitHolder {
+    PermitHolder {
         platform: payment.origin.platform.clone(),
         is_public: !is_own,
         link: (!is_own).then(|| payment.id.clone()),
-    };
-    Lookup::of_holder(ctx, holder, payment.network)
+    }
 }
 
 /// Converts a refusal of a payment to one with the parameters of the call.

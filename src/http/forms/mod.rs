@@ -11,6 +11,7 @@ pub mod payment;
 pub mod reason;
 pub mod recurrence;
 pub mod shape;
+pub mod signed_transaction;
 pub mod text;
 pub mod unsigned;
 pub mod wire;

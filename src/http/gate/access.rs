@@ -127,7 +127,7 @@ access! {
 
     /// For any caller with the token of a link: to open and pay this link, of any platform.
     LinkReader: PlatformCaller [ApiKey, ClientId] {
-        getSecurePayment getSecurePaymentCalldata recordSecurePaymentIntent
+        getSecurePayment getSecurePaymentCalldata recordSecurePaymentIntent broadcastTronTransaction
     }
 
     /// For any caller with the token of a link: to send the reports of its payment page. Browsers may report only from

@@ -13,7 +13,10 @@ use crate::{
         },
     },
     http::{
-        forms::{branding::Branding, estimates::FeeEstimates, handout::PlatformFee, unsigned::TronRawData},
+        forms::{
+            branding::Branding, estimates::FeeEstimates, handout::PlatformFee, signed_transaction::PlainTxHash,
+            unsigned::TronRawData,
+        },
         operation::*,
     },
 };
@@ -1113,6 +1116,23 @@ pub enum RecordedIntentView {
     Single(IntentRecorded),
     /// A user operation
     Multicall(MulticallReceipt),
+}
+
+/// A transaction that nodes have. It settles nothing: a payment counts when the chain shows it.
+#[derive(Debug, Clone, Object)]
+#[oai(skip_serializing_if_is_none)]
+pub struct TransactionSent {
+    /// Always true: every other outcome is an error. Example: `true`
+    pub result: bool,
+    /// Hash of the transaction
+    pub txid: PlainTxHash,
+    /// `DUP_TRANSACTION_ERROR` if the nodes had the transaction before this call, which is no error; absent otherwise.
+    /// Example: `DUP_TRANSACTION_ERROR`
+    #[oai(validator(max_length = 64))]
+    pub code: Option<String>,
+    /// What `code` means; absent without it. Example: `The nodes have this transaction already`
+    #[oai(validator(max_length = 255))]
+    pub message: Option<String>,
 }
 
 /// A released link.

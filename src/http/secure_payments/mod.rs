@@ -12,6 +12,7 @@ use crate::{
         secure_payment::{
             UnpayableLink,
             access::LinkPayer,
+            broadcast::SentTransaction,
             intent::{Source, TransactionIndex},
         },
     },
@@ -26,7 +27,7 @@ use crate::{
     },
     http::{
         error::Problem,
-        forms::payer_step::PayerStepBody,
+        forms::{payer_step::PayerStepBody, signed_transaction::BroadcastBody},
         gate::{address::CallerAddress, rate_limits::Meter},
         operation::*,
     },
@@ -449,6 +450,43 @@ impl SecurePayments {
         let recorded = flows::secure_payments::record_intent::run(&ctx, &opened, &sent, Some(&*caller)).await;
         let recorded = with_progress(&opened, recorded)?;
         Ok(Json(view::recorded(&opened, &recorded, echoed)))
+    }
+
+    /// Broadcast a Tron transaction
+    ///
+    /// Broadcasts a transaction that a Tron wallet has signed, if it is one of the transactions that
+    /// `GET /v2/secure-payments/{token}/pay` returns for its owner now. `raw_data_hex` alone decides, and `raw_data` has
+    /// to say the same. Contract, calldata and call value are compared exactly; the reference block, the times and the
+    /// fee limit are free within the limits. The owner has to sign with its own key: a wallet with several signatures
+    /// or another permission broadcasts its transactions itself.
+    ///
+    /// The hash is recorded before the broadcast, as a report of a payment is, and settles nothing. The same transaction
+    /// can be sent again; it is recorded once.
+    ///
+    /// When: the wallet has signed an approval or the payment of a link on Tron
+    /// Needs: the signed transaction, less than 60 seconds after its calldata was issued
+    /// Next: poll `GET /v2/secure-payments/{token}` until it returns 409 with `completed`
+    /// Events: `payment.confirmed` once the payment is final
+    /// 200: A node has the transaction
+    /// 403: Secure payment has expired
+    /// 404: Secure payment not found
+    #[oai(
+        path = "/secure-payments/:token/tron/broadcast",
+        method = "post",
+        operation_id = "broadcastTronTransaction"
+    )]
+    async fn broadcast(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<LinkReader>,
+        /// Token of the link
+        token: Path<UlidText>,
+        body: Body<BroadcastBody>,
+    ) -> Result<Json<TransactionSent>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::NOT_FOUND | s::BAD_GATEWAY }>> {
+        let opened = opened::by_token(&ctx, token.as_str()).await?;
+        let sent = SentTransaction::from(body.0);
+        let broadcast = flows::secure_payments::broadcast::run(&ctx, &opened, &sent, Some(&*caller)).await?;
+        Ok(Json(view::broadcast(&broadcast)))
     }
 
     /// Release a link from a Safe

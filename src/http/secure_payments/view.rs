@@ -28,6 +28,7 @@ use crate::{
         paying::Handout,
         secure_payments::{
             CreatedSecurePayment,
+            broadcast::BroadcastTransaction,
             create_multicall::CreatedMulticall,
             find::FoundLink,
             multicall::{FoundMulticall, MulticallChild, OpenedMulticall},
@@ -40,6 +41,7 @@ use crate::{
         error::{LinkProgress, RequestPaid, message_key},
         forms::{
             handout::{HandoutTexts, StepTexts},
+            signed_transaction::PlainTxHash,
             unsigned::UnsignedTexts,
         },
         operation::*,
@@ -548,6 +550,17 @@ pub(super) fn recorded(opened: &OpenedLink, recorded: &RecordedIntent, echoed: E
         is_listening: recorded.is_listening,
         payer_address: account,
     })
+}
+
+/// A transaction that nodes have.
+pub(super) fn broadcast(broadcast: &BroadcastTransaction) -> TransactionSent {
+    let repeated = |text: &str| broadcast.is_repeated.then(|| text.to_owned());
+    TransactionSent {
+        result: true,
+        txid: PlainTxHash::written(hex::encode(broadcast.tx_id)),
+        code: repeated("DUP_TRANSACTION_ERROR"),
+        message: repeated("The nodes have this transaction already"),
+    }
 }
 
 /// A secure payment as its owner sees it.

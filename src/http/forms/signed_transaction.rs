@@ -1,0 +1,195 @@
+//! A signed transaction, as wallets and tronweb write it.
+
+use crate::{
+    domain::secure_payment::broadcast::{SentTransaction, StatedValue},
+    http::{
+        body::json::shown,
+        forms::{shape::shape, text::text},
+    },
+};
+use poem_openapi::{
+    Object,
+    registry::{MetaSchema, MetaSchemaRef},
+    types::{Example, ParseError, ParseFromJSON, ParseResult, ToJSON},
+};
+use serde_json::{Value, json};
+
+text! {
+    /// Bytes of an encoded transaction.
+    RawDataHexText {
+        pattern: "^[a-fA-F0-9]+$",
+        length_max: 8192,
+        example: "0a02c7a122088a1fd7b4ac0b7e3140e0acc5a28c345aae01081f12a9010a31747970652e676f6f676c65617069732e636f6d2\
+                  f70726f746f636f6c2e54726967676572536d617274436f6e747261637412740a1541a3c311eb2df8e1387e3942c997723daa\
+                  b9138e81121541a614f803b6fd780986a42c78ec9c7f77e6ded13c2244095ea7b30000000000000000000000001b6ca35d398\
+                  42cf8fbe49000653a1505412da65900000000000000000000000000000000000000000000000000000000000fa3e87080d8c1\
+                  a28c34900180c2d72f",
+        hint: "must be at most 8192 hexadecimal digits, without 0x",
+    }
+    /// A signature of an encoded transaction.
+    TransactionSignatureText {
+        pattern: "^[a-fA-F0-9]+$",
+        length_max: 512,
+        example: "45962196c337b5bc63d44a5a6cd1d1afb2cdb1d159662f810c5bb8018517a6bc774a669007d7234ab79a66035bd18286213c\
+                  b6d04101d50e33a491ca640da1141C",
+        hint: "must be at most 512 hexadecimal digits, without 0x",
+    }
+    /// Hash of a transaction without `0x`.
+    PlainTxHash {
+        pattern: "^[a-fA-F0-9]{64}$",
+        length_max: 64,
+        example: "07407dcd637c679dbfbcee9ca4b9b03ddf771770f4176137df857d6aa5ebf5bd",
+        hint: "must be a transaction hash of 64 hexadecimal digits, without 0x",
+    }
+}
+
+/// The JSON form of a transaction. The schema describes only two of its members, because the encoding decides and every
+/// member is compared with the encoding.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StatedTransaction(Value);
+
+shape! { StatedTransaction, "StatedTransaction", {
+    let mut contract = MetaSchema::new("array");
+    contract.description = Some("The contract call");
+    contract.items = Some(Box::new(MetaSchemaRef::Inline(Box::new(MetaSchema::ANY))));
+    contract.min_items = Some(1);
+    contract.max_items = Some(16);
+    contract.example = Some(stated_example()["contract"].clone());
+    let mut fee_limit = MetaSchema::new_with_format("integer", "int64");
+    fee_limit.description = Some("Maximum TRX that the owner burns for energy, in sun");
+    fee_limit.minimum = Some(0.0);
+    fee_limit.example = Some(stated_example()["fee_limit"].clone());
+    let mut schema = MetaSchema::new("object");
+    schema.properties = vec![
+        ("contract", MetaSchemaRef::Inline(Box::new(contract))),
+        ("fee_limit", MetaSchemaRef::Inline(Box::new(fee_limit))),
+    ];
+    schema.required = vec!["contract"];
+    schema.example = Some(stated_example());
+    MetaSchemaRef::Inline(Box::new(schema))
+} }
+
+impl ParseFromJSON for StatedTransaction {
+    fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
+        let value = value.filter(Value::is_object);
+        value.map(Self).ok_or_else(|| ParseError::custom("must be an object"))
+    }
+}
+
+impl ToJSON for StatedTransaction {
+    fn to_json(&self) -> Option<Value> {
+        Some(self.0.clone())
+    }
+}
+
+/// The JSON form of the example.
+fn stated_example() -> Value {
+    json!({
+        "contract": [{
+            "parameter": {
+                "value": {
+                    "data": "095ea7b30000000000000000000000001b6ca35d39842cf8fbe49000653a1505412da659\
+                             00000000000000000000000000000000000000000000000000000000000fa3e8",
+                    "owner_address": "41a3c311eb2df8e1387e3942c997723daab9138e81",
+                    "contract_address": "41a614f803b6fd780986a42c78ec9c7f77e6ded13c",
+                },
+                "type_url": "type.googleapis.com/protocol.TriggerSmartContract",
+            },
+            "type": "TriggerSmartContract",
+        }],
+        "ref_block_bytes": "c7a1",
+        "ref_block_hash": "8a1fd7b4ac0b7e31",
+        "expiration": 1_790_000_060_000_u64,
+        "timestamp": 1_790_000_000_000_u64,
+        "fee_limit": 100_000_000,
+    })
+}
+
+/// Transaction that a wallet has signed. Other members, for example `visible`, are ignored.
+#[derive(Debug, Clone, Object)]
+#[oai(skip_serializing_if_is_none)]
+pub struct SignedTransactionBody {
+    /// The encoded transaction; these bytes were signed and are broadcast
+    pub raw_data_hex: RawDataHexText,
+    /// The signature of the owner; a transaction with several signatures is refused
+    #[oai(validator(min_items = 1, max_items = 16))]
+    pub signature: Vec<TransactionSignatureText>,
+    /// Hash of the transaction; must be that of `raw_data_hex`
+    #[oai(rename = "txID", nullable)]
+    pub tx_id: Option<PlainTxHash>,
+    /// The transaction as JSON; must say the same as `raw_data_hex`
+    pub raw_data: StatedTransaction,
+}
+
+/// Transaction to broadcast.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", example)]
+pub struct BroadcastBody {
+    /// The transaction, as `tronWeb.trx.sign` returns it
+    pub signed_transaction: SignedTransactionBody,
+}
+
+impl Example for BroadcastBody {
+    fn example() -> Self {
+        Self {
+            signed_transaction: SignedTransactionBody {
+                raw_data_hex: RawDataHexText::example(),
+                signature: vec![TransactionSignatureText::example()],
+                tx_id: Some(PlainTxHash::example()),
+                raw_data: StatedTransaction(stated_example()),
+            },
+        }
+    }
+}
+
+impl From<BroadcastBody> for SentTransaction {
+    fn from(body: BroadcastBody) -> Self {
+        let sent = body.signed_transaction;
+        Self {
+            raw_data_hex: sent.raw_data_hex.into(),
+            signatures: sent.signature.into_iter().map(String::from).collect(),
+            tx_id: sent.tx_id.map(String::from),
+            raw_data: stated(sent.raw_data.0),
+        }
+    }
+}
+
+fn stated(value: Value) -> StatedValue {
+    match value {
+        Value::Number(number) => number.as_u64().map_or(StatedValue::Other, StatedValue::Integer),
+        Value::String(text) => StatedValue::Text(text),
+        Value::Array(items) => StatedValue::List(items.into_iter().map(stated).collect()),
+        Value::Object(members) => {
+            let members = members.into_iter();
+            StatedValue::Object(members.map(|(name, value)| (shown(&name), stated(value))).collect())
+        }
+        Value::Null | Value::Bool(_) => StatedValue::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::body::parse;
+
+    #[test]
+    fn the_example_is_a_transaction_that_its_owner_signed() {
+        let body = BroadcastBody::example();
+        let sent = SentTransaction::from(body.clone());
+        let signed = sent.check().unwrap();
+        assert_eq!(signed.owner().to_string(), "TQu6q2b9ctdY7tJH3EEX68ys3ywRvrbEz1");
+        let text = body.to_json().unwrap().to_string();
+        let parsed: BroadcastBody = parse(text.as_bytes()).map_err(|_| "refused").unwrap();
+        assert_eq!(SentTransaction::from(parsed), sent);
+    }
+
+    #[test]
+    fn numbers_that_no_field_can_have_differ_from_every_field() {
+        for value in [json!(-1), json!(1.5), json!(true), Value::Null] {
+            assert_eq!(stated(value), StatedValue::Other);
+        }
+        let nested = stated(json!({ "a": [1, "b"] }));
+        let list = StatedValue::List(vec![StatedValue::Integer(1), StatedValue::Text("b".to_owned())]);
+        assert_eq!(nested, StatedValue::Object(vec![("a".to_owned(), list)]));
+    }
+}
