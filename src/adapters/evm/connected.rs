@@ -1,7 +1,8 @@
 //! Connects an EVM network with all its capabilities.
 
 use super::{
-    ChainOptions, EvmChain, NodeChain, proof::EvmProofs, protocol::EvmProtocol, relay::EvmRelay, wallet::ContractWallets,
+    ChainOptions, EvmChain, NodeChain, proof::EvmProofs, protocol::EvmProtocol, relay::EvmRelay,
+    wallet::ContractWallets,
 };
 use crate::{
     domain::network::Family,

@@ -60,7 +60,11 @@ impl EvmChain {
         let number = self.common_height(patience).await?;
         let question = |line: NodeLookup| async move {
             let at = contract_call(to, call, json!(U64::from(number)));
-            let (header, answer) = join(self.nodes.header_at(&line, number), line.call::<Bytes>(CONTRACT_CALL, at)).await;
+            let (header, answer) = join(
+                self.nodes.header_at(&line, number),
+                line.call::<Bytes>(CONTRACT_CALL, at),
+            )
+            .await;
             let header = header?.ok_or_else(|| NodeFailure::Unknown(format!("block {number} is unknown")))?;
             let said = match answer {
                 Err(NodeFailure::Reverted(reason)) => Err(reason),
@@ -76,7 +80,9 @@ impl EvmChain {
             };
         let what = format!("result of the call to {to} at block {number}");
         let wanted = self.nodes.agreement;
-        let elected = self.nodes.elect_by(&what, wanted, is_confirmed, Vec::new(), patience, question);
+        let elected = self
+            .nodes
+            .elect_by(&what, wanted, is_confirmed, Vec::new(), patience, question);
         let ((_, said), _) = elected.await?;
         said.map_err(ChainError::Reverted)
     }
@@ -88,7 +94,9 @@ impl EvmChain {
         let question =
             |line: NodeLookup| async move { line.call::<U256>("eth_getBalance", (owner, U64::from(number))).await };
         let what = format!("balance of {owner} at block {number}");
-        let elected = self.nodes.elect_by(&what, self.nodes.agreement, U256::eq, Vec::new(), patience, question);
+        let elected = self
+            .nodes
+            .elect_by(&what, self.nodes.agreement, U256::eq, Vec::new(), patience, question);
         Ok(elected.await?.0)
     }
 
@@ -100,9 +108,7 @@ impl EvmChain {
         {
             return Ok(number);
         }
-        let question = |line: NodeLookup| async move {
-            Ok(self.nodes.protocol().tip(&line, false).await?.head.number)
-        };
+        let question = |line: NodeLookup| async move { Ok(self.nodes.protocol().tip(&line, false).await?.head.number) };
         let (mut heads, mut failures) = (Vec::new(), Vec::new());
         for more in [self.nodes.agreement, self.nodes.nodes.len()] {
             let failed = failures.iter().map(|(index, _)| *index);

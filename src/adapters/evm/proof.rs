@@ -96,7 +96,10 @@ impl TxProofs for EvmProofs {
     ) -> Result<Vec<ReportedEmissions>, ChainError> {
         let question = |line: NodeLookup| async move { self.emissions(&line, emitters, topics, to).await };
         let wanted = self.nodes.agreement_now();
-        let answers = self.nodes.ask_distinct(wanted, LookupTimeout::Thorough, &[], question).await;
+        let answers = self
+            .nodes
+            .ask_distinct(wanted, LookupTimeout::Thorough, &[], question)
+            .await;
         if answers.given.len() < wanted {
             return Err(self.nodes.sum_up(&answers.failures));
         }

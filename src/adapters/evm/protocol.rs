@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     adapters::nodes::{
-        node::{NodeFailure, NodeLookup},
+        node::{ChainIdentity, NodeFailure, NodeLookup},
         protocol::{BlockBatches, BlockContent, ClaimedBlock, IsWanted, NodeProtocol, NodeTip},
         proven::{Proof, ProvenHeader, SettledTx, UnprovenContent},
     },
@@ -34,12 +34,7 @@ impl EvmProtocol {
         Self { network }
     }
 
-    fn claimed(
-        &self,
-        header: EvmHeader,
-        transactions: Vec<RawTransaction>,
-        receipts: Vec<RawReceipt>,
-    ) -> ClaimedBlock {
+    fn claimed(&self, header: EvmHeader, transactions: Vec<RawTransaction>, receipts: Vec<RawReceipt>) -> ClaimedBlock {
         ClaimedBlock {
             header: header.proven(),
             content: Box::new(EvmContent {
@@ -70,7 +65,20 @@ impl BlockContent for EvmContent {
             Proof::Roots => evidence::settle_by_roots,
             Proof::Agreement => evidence::settle_by_word,
         };
-        settle(&self.header, &self.transactions, &self.receipts, self.network, is_wanted)
+        settle(
+            &self.header,
+            &self.transactions,
+            &self.receipts,
+            self.network,
+            is_wanted,
+        )
+    }
+}
+
+#[async_trait]
+impl ChainIdentity for EvmProtocol {
+    async fn chain_id(&self, line: &NodeLookup) -> Result<u64, NodeFailure> {
+        Ok(line.call::<U64>("eth_chainId", ()).await?.to())
     }
 }
 
@@ -80,8 +88,8 @@ impl NodeProtocol for EvmProtocol {
         evidence::proof_of(self.network)
     }
 
-    async fn chain_id(&self, line: &NodeLookup) -> Result<u64, NodeFailure> {
-        Ok(line.call::<U64>("eth_chainId", ()).await?.to())
+    fn has_log_blooms(&self) -> bool {
+        true
     }
 
     async fn tip(&self, line: &NodeLookup, wants_final: bool) -> Result<NodeTip, NodeFailure> {
@@ -193,9 +201,7 @@ struct StatedTransactions {
 }
 
 /// A block with its transactions; `None` if the node does not have it.
-fn with_transactions(
-    raw: Option<Box<RawValue>>,
-) -> Result<Option<(EvmHeader, Vec<RawTransaction>)>, NodeFailure> {
+fn with_transactions(raw: Option<Box<RawValue>>) -> Result<Option<(EvmHeader, Vec<RawTransaction>)>, NodeFailure> {
     let Some(raw) = raw else {
         return Ok(None);
     };

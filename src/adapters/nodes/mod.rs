@@ -12,6 +12,7 @@
 //! whose result becomes an amount of money. Source: ADR-0012; rules B.2.
 
 mod answers;
+mod api;
 mod decode;
 mod kept;
 pub(super) mod locked;
@@ -31,6 +32,7 @@ pub(super) mod wire;
 
 pub use self::node::OUTCOMES;
 use self::{
+    api::NodeApi,
     decode::Watched,
     kept::ProvenBlocks,
     locked::{locked, store},
@@ -42,6 +44,7 @@ use self::{
 use crate::{
     domain::{
         currency::KnownContract,
+        ids::Secret,
         network::Network,
         payment::{BlockRef, Finality, SettledBlock},
     },
@@ -51,6 +54,7 @@ use anyhow::{Context, bail};
 use async_trait::async_trait;
 use chrono::{DateTime, Datelike};
 use futures_util::{StreamExt, stream::FuturesUnordered};
+use reqwest::header::HeaderName;
 use std::{
     sync::{
         Arc, Mutex,
@@ -79,6 +83,8 @@ pub struct ChainOptions {
     pub chain_id: u64,
     /// Nodes, best first.
     pub rpc_urls: Vec<Url>,
+    /// The HTTP API of the nodes; `None` on networks whose nodes have only JSON-RPC.
+    pub api: Option<HttpApi>,
     /// Number of blocks after which a block is final, the block itself included; `None` for the tag or depth of the
     /// network.
     pub confirmations: Option<u64>,
@@ -94,6 +100,15 @@ pub struct ChainOptions {
     pub call_timeout: Duration,
     /// Timeout of a lookup for a waiting caller, over all nodes together.
     pub lookup_timeout: Duration,
+}
+
+/// The HTTP API of the nodes of a network.
+#[derive(Clone)]
+pub struct HttpApi {
+    /// URL of each node, in the order of `rpc_urls`.
+    pub urls: Vec<Url>,
+    /// Name of the header with the key of the caller, and the key.
+    pub key: Option<(HeaderName, Secret)>,
 }
 
 /// A chain behind its nodes.
@@ -190,7 +205,13 @@ impl NodeChain {
                     index + 1
                 );
             }
-            let node = ChainNode::new(index, network, chain_id, url, Arc::clone(&protocol), client.clone());
+            let api = options.api.as_ref().and_then(|api| {
+                Some(NodeApi {
+                    url: api.urls.get(index)?.clone(),
+                    key: api.key.clone(),
+                })
+            });
+            let node = ChainNode::new(index, (network, chain_id), url, api, protocol.clone(), client.clone());
             nodes.push(Arc::new(
                 node.with_context(|| format!("node {} of {network}", index + 1))?,
             ));
@@ -307,7 +328,11 @@ impl NodeChain {
     }
 
     /// Queries one node after the other until one responds.
-    pub(in crate::adapters) async fn ask<T, F>(&self, patience: LookupTimeout, question: impl Fn(NodeLookup) -> F) -> Result<T, ChainError>
+    pub(in crate::adapters) async fn ask<T, F>(
+        &self,
+        patience: LookupTimeout,
+        question: impl Fn(NodeLookup) -> F,
+    ) -> Result<T, ChainError>
     where
         F: Future<Output = Result<T, NodeFailure>>,
     {
@@ -384,7 +409,11 @@ impl NodeChain {
     }
 
     /// The header of a height; a header that states another height is an error.
-    pub(in crate::adapters) async fn header_at(&self, line: &NodeLookup, number: u64) -> Result<Option<ProvenHeader>, NodeFailure> {
+    pub(in crate::adapters) async fn header_at(
+        &self,
+        line: &NodeLookup,
+        number: u64,
+    ) -> Result<Option<ProvenHeader>, NodeFailure> {
         Ok(self.headers(line, &[number]).await?.pop().flatten())
     }
 

@@ -2,8 +2,8 @@
 
 use super::{
     answers::{self, NodeLimits, ResponseSlot},
+    api::NodeApi,
     movement::Movement,
-    protocol::NodeProtocol,
     proven::UnprovenContent,
     redaction::Redaction,
     refusals,
@@ -11,11 +11,12 @@ use super::{
     wire::{RpcRefusal, RpcResponse},
 };
 use crate::{adapters::breaker::Breaker, domain::network::Network};
+use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::join_all;
-use reqwest::{Client, Response, StatusCode, header::CONTENT_TYPE};
+use reqwest::{Client, RequestBuilder, Response, StatusCode, header::CONTENT_TYPE};
 use serde::{
-    Serialize,
+    Deserialize, Serialize,
     de::{DeserializeOwned, IgnoredAny},
 };
 use serde_json::Value;
@@ -34,6 +35,9 @@ const PARSE_APART_BYTES: usize = 256 * 1024;
 
 /// Error code for too many calls. Source: rules G.6.
 const RATE_LIMITED: i64 = -32_005;
+
+/// Error code for a method that the node does not have. Source: rules G.6.
+const NO_SUCH_METHOD: i64 = -32_601;
 
 /// Error code of a reverted call. Source: rules G.6.
 const REVERTED: i64 = 3;
@@ -137,6 +141,18 @@ impl NodeFailure {
         matches!(self, Self::Unreadable(_) | Self::Untrue(_) | Self::WrongChain { .. })
     }
 
+    /// Whether the node does not serve the called interface or method at all.
+    pub(super) const fn is_missing_interface(&self) -> bool {
+        matches!(
+            self,
+            Self::Status(404 | 405 | 501)
+                | Self::Refused {
+                    code: NO_SUCH_METHOD,
+                    ..
+                }
+        )
+    }
+
     /// Whether this failure counts against the node.
     const fn is_fault(&self) -> bool {
         !matches!(self, Self::Reverted(_) | Self::Unknown(_) | Self::Resting)
@@ -164,6 +180,23 @@ impl NodeFailure {
     }
 }
 
+/// The refusal of a call of the HTTP API. Nodes send it with HTTP status 200 too.
+#[derive(Deserialize)]
+struct ApiRefusal {
+    #[serde(alias = "Error")]
+    error: String,
+}
+
+/// Responses that are longer than this are no refusals.
+const API_REFUSAL_BYTES_MAX: usize = 16 * 1_024;
+
+/// How a node names its chain.
+#[async_trait]
+pub(in crate::adapters) trait ChainIdentity: Send + Sync + 'static {
+    /// ID of the chain that the node serves.
+    async fn chain_id(&self, line: &NodeLookup) -> Result<u64, NodeFailure>;
+}
+
 /// A node and its state.
 pub(in crate::adapters) struct ChainNode {
     /// Index in the settings, from 0.
@@ -173,8 +206,9 @@ pub(in crate::adapters) struct ChainNode {
     network: Network,
     chain_id: u64,
     url: Url,
+    api: Option<NodeApi>,
     redaction: Redaction,
-    protocol: Arc<dyn NodeProtocol>,
+    identity: Arc<dyn ChainIdentity>,
     client: Client,
     is_verified: AtomicBool,
     refuses_batches: AtomicBool,
@@ -193,10 +227,10 @@ impl ChainNode {
     /// Sets up a node; nothing is sent. Errors: its URL is too long to be redacted.
     pub(in crate::adapters) fn new(
         index: usize,
-        network: Network,
-        chain_id: u64,
+        (network, chain_id): (Network, u64),
         url: Url,
-        protocol: Arc<dyn NodeProtocol>,
+        api: Option<NodeApi>,
+        identity: Arc<dyn ChainIdentity>,
         client: Client,
     ) -> Result<Self, regex::Error> {
         Ok(Self {
@@ -204,9 +238,10 @@ impl ChainNode {
             movement: Arc::new(Movement::new(network, index)),
             network,
             chain_id,
-            redaction: Redaction::of(&url)?,
+            redaction: Redaction::of(&url, api.as_ref())?,
             url,
-            protocol,
+            api,
+            identity,
             client,
             is_verified: AtomicBool::new(false),
             refuses_batches: AtomicBool::new(false),
@@ -256,7 +291,7 @@ impl ChainNode {
         if self.is_verified.load(Ordering::Acquire) {
             return Ok(());
         }
-        let found = self.protocol.chain_id(line).await?;
+        let found = self.identity.chain_id(line).await?;
         if found != self.chain_id {
             let expected = self.chain_id;
             return Err(NodeFailure::WrongChain { found, expected });
@@ -389,7 +424,8 @@ impl NodeLookup {
                 params,
             })
             .collect();
-        let (status, body, place) = self.post(&batch, answers::bytes_max_of_all(calls)).await?;
+        let request = self.rpc(&batch)?;
+        let (status, body, place) = self.send(request, answers::bytes_max_of_all(calls)).await?;
         let is_list = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
         if !is_list {
             let first = calls.first().map_or("", |(method, _)| method);
@@ -430,33 +466,90 @@ impl NodeLookup {
             method,
             params,
         };
-        let (status, body, place) = self.post(&call, bytes_max).await?;
+        let (status, body, place) = self.send(self.rpc(&call)?, bytes_max).await?;
         if !status.is_success() {
             return Err(self.refused_by_status(method, status, &body));
         }
         self.opened(method, parse::<RpcResponse<T>>(body, place).await?, id)
     }
 
-    async fn post(
+    /// Calls the HTTP API of the node. `bytes_max` is the maximum size of the response.
+    pub(in crate::adapters) async fn call_api<T: DeserializeOwned + Send + 'static>(
         &self,
-        call: &impl Serialize,
+        path: &str,
+        body: &(impl Serialize + Sync),
+        bytes_max: usize,
+    ) -> Result<T, NodeFailure> {
+        let answer = match timeout_at(self.deadline, self.call_api_untimed(path, body, bytes_max)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(NodeFailure::Slow),
+        };
+        self.node
+            .count(answer.as_ref().map_or_else(NodeFailure::outcome, |_| "ok"));
+        answer
+    }
+
+    async fn call_api_untimed<T: DeserializeOwned + Send + 'static>(
+        &self,
+        path: &str,
+        body: &(impl Serialize + Sync),
+        bytes_max: usize,
+    ) -> Result<T, NodeFailure> {
+        let api = self.node.api.as_ref();
+        let api = api.ok_or(NodeFailure::Transport("the node has no HTTP API"))?;
+        let mut request = self.json_request(api.at(path), body)?;
+        if let Some((name, key)) = &api.key {
+            request = request.header(name, key.reveal());
+        }
+        let (status, body, place) = self.send(request, bytes_max).await?;
+        if !status.is_success() {
+            return Err(NodeFailure::Status(status.as_u16()));
+        }
+        if body.len() <= API_REFUSAL_BYTES_MAX
+            && let Ok(ApiRefusal { error }) = serde_json::from_slice(&body)
+        {
+            return Err(self.refused_call(&error));
+        }
+        parse(body, place).await
+    }
+
+    /// The failure of a call that the node refused with this message.
+    pub(in crate::adapters) fn refused_call(&self, message: &str) -> NodeFailure {
+        NodeFailure::Refused {
+            code: 0,
+            message: self.node.redaction.redact(message),
+        }
+    }
+
+    fn rpc(&self, call: &impl Serialize) -> Result<RequestBuilder, NodeFailure> {
+        let node = &self.node;
+        let request = self.json_request(node.url.clone(), call)?;
+        // Another host must not learn the key.
+        let api = node.api.as_ref().filter(|api| api.url.origin() == node.url.origin());
+        Ok(match api.and_then(|api| api.key.as_ref()) {
+            Some((name, key)) => request.header(name, key.reveal()),
+            None => request,
+        })
+    }
+
+    fn json_request(&self, url: Url, body: &impl Serialize) -> Result<RequestBuilder, NodeFailure> {
+        let body = serde_json::to_vec(body).map_err(|error| NodeFailure::Unreadable(error.to_string()))?;
+        let request = self.node.client.post(url).header(CONTENT_TYPE, "application/json");
+        Ok(request.body(body))
+    }
+
+    async fn send(
+        &self,
+        request: RequestBuilder,
         bytes_max: usize,
     ) -> Result<(StatusCode, Bytes, ResponseSlot), NodeFailure> {
-        let node = &self.node;
-        let body = serde_json::to_vec(call).map_err(|error| NodeFailure::Unreadable(error.to_string()))?;
-        let request = node.client.post(node.url.clone());
-        let response = request
-            .header(CONTENT_TYPE, "application/json")
-            .body(body)
-            .send()
-            .await
-            .map_err(|error| {
-                NodeFailure::Transport(if error.is_connect() {
-                    "no connection"
-                } else {
-                    "the connection broke"
-                })
-            })?;
+        let response = request.send().await.map_err(|error| {
+            NodeFailure::Transport(if error.is_connect() {
+                "no connection"
+            } else {
+                "the connection broke"
+            })
+        })?;
         let status = response.status();
         let (body, place) = self.read(response, bytes_max).await?;
         Ok((status, body, place))

@@ -1,7 +1,7 @@
 //! What differs between families of chains: how a node identifies its chain, and how it returns and proves blocks.
 
 use super::{
-    node::{NodeFailure, NodeLookup},
+    node::{ChainIdentity, NodeFailure, NodeLookup},
     proven::{Proof, ProvenHeader, SettledTx, UnprovenContent},
     wire::RawLog,
 };
@@ -25,11 +25,11 @@ pub(in crate::adapters) struct ClaimedBlock {
 
 /// The protocol of the nodes of a family of chains.
 #[async_trait]
-pub(in crate::adapters) trait NodeProtocol: Send + Sync + 'static {
+pub(in crate::adapters) trait NodeProtocol: ChainIdentity {
     /// How the content of a block is proven.
     fn proof(&self) -> Proof;
-    /// ID of the chain that the node serves.
-    async fn chain_id(&self, line: &NodeLookup) -> Result<u64, NodeFailure>;
+    /// Whether headers have a bloom filter of the events of their block.
+    fn has_log_blooms(&self) -> bool;
     /// The newest block and, if `wants_final` is set, the final block.
     async fn tip(&self, line: &NodeLookup, wants_final: bool) -> Result<NodeTip, NodeFailure>;
     /// The headers of heights, whose hashes are proven from their fields; `None` for missing ones.

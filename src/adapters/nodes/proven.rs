@@ -60,4 +60,3 @@ pub(in crate::adapters) enum UnprovenContent {
     #[error("{0}")]
     Untrue(String),
 }
-

@@ -29,12 +29,15 @@ const HEADERS_PER_BATCH: usize = 100;
 /// Blocks whose logs are checked concurrently.
 const BLOCKS_IN_FLIGHT: usize = 16;
 
+/// One of this many blocks is read whole although its events were listed, on networks without bloom filters in headers.
+const AUDIT_EVERY: u64 = 1_000;
+
 /// The logs of a window from one node.
 struct ListedEvents {
     logs: Vec<PlacedLog>,
     /// Header of the last block.
     last: ProvenHeader,
-    /// Whether the window is a single block whose logs the node does not return, although it has the block.
+    /// Whether the node does not return the logs of the window, although it has the blocks.
     is_refused: bool,
 }
 
@@ -87,6 +90,9 @@ impl NodeChain {
             });
         }
         let wanted = self.agreement_now();
+        if wanted == 1 && proves_absence && !self.protocol.has_log_blooms() {
+            return self.read_whole_blocks(from, to).await;
+        }
         let nodes = self.order();
         let mut others = nodes.iter();
         let mut failures = Vec::new();
@@ -123,7 +129,7 @@ impl NodeChain {
         let mut unlisted: BTreeSet<u64> = told
             .iter()
             .filter(|(_, listed)| listed.is_refused)
-            .map(|(_, listed)| listed.last.number)
+            .flat_map(|(_, listed)| from..=listed.last.number.min(read_to))
             .collect();
         if let ([(index, listed)], true) = (&told[..], proves_absence)
             && !listed.is_refused
@@ -132,11 +138,14 @@ impl NodeChain {
             let complete = self.prove_complete(node, from, listed).await;
             unlisted.extend(complete.map_err(|failure| self.sum_up(&[(node.index, failure)]))?);
         }
-        for number in &unlisted {
+        if let Some(number) = unlisted.first() {
             tracing::warn!(
-                network = %self.network, number,
-                "no node returns the logs of this block, so the service reads the whole block"
+                network = %self.network, number, blocks = unlisted.len(),
+                "no node returns the logs of these blocks, so the service reads the whole blocks"
             );
+        }
+        if !self.protocol.has_log_blooms() {
+            unlisted.extend(told.first().and_then(|(_, listed)| audited_block(from, &listed.last)));
         }
         let mut tellers: BTreeMap<(u64, u64, B256), (Hint, Vec<usize>)> = BTreeMap::new();
         for (index, listed) in &told {
@@ -157,6 +166,21 @@ impl NodeChain {
             unlisted,
             read_to,
             reached: reached(&told),
+        })
+    }
+
+    /// The range as blocks to be read whole. Only whole blocks prove that one node omitted no event, when the headers of
+    /// the network have no bloom filter.
+    async fn read_whole_blocks(&self, from: u64, to: u64) -> Result<ReportedEvents, ChainError> {
+        let question = |line: NodeLookup| async move {
+            let header = self.header_at(&line, to).await?;
+            block_ref(&header.ok_or_else(|| NodeFailure::Unknown(format!("block {to} is not available yet")))?)
+        };
+        Ok(ReportedEvents {
+            hints: Vec::new(),
+            unlisted: (from..=to).collect(),
+            read_to: to,
+            reached: Some(self.ask(LookupTimeout::Thorough, question).await?),
         })
     }
 
@@ -212,6 +236,15 @@ impl NodeChain {
                     });
                 }
                 Ok(Err(too_wide)) => last = too_wide,
+                Err(failure) if !self.protocol.has_log_blooms() && failure.is_missing_interface() => {
+                    let deadline = self.deadline(LookupTimeout::Thorough, 1);
+                    let header = node.ask(deadline, |line| async move { self.header_at(&line, to).await });
+                    return Ok(ListedEvents {
+                        logs: Vec::new(),
+                        last: header.await?.ok_or(failure)?,
+                        is_refused: true,
+                    });
+                }
                 Err(failure) => return Err(failure),
             }
         }
@@ -347,6 +380,15 @@ impl NodeChain {
         };
         self.ask(LookupTimeout::Thorough, question).await
     }
+}
+
+/// A block of a listed range that is read whole as a sample. Nodes that omit the same events are found in this way. The
+/// hash of the last block selects it, so that no node knows before which block is read.
+fn audited_block(from: u64, last: &ProvenHeader) -> Option<u64> {
+    let [.., b0, b1, b2, b3, b4, b5, b6, b7] = last.hash.0;
+    let draw = u64::from_be_bytes([b0, b1, b2, b3, b4, b5, b6, b7]) % AUDIT_EVERY;
+    // A range of this many blocks or more always has a sample.
+    last.number.checked_sub(draw).filter(|number| *number >= from)
 }
 
 /// The last block, if all nodes that returned the logs returned the same last block.

@@ -1,5 +1,6 @@
 //! Redacts the keys of a node's URL in messages of the node, because some providers repeat the called URL in an error.
 
+use super::api::NodeApi;
 use base64::{
     Engine as _,
     engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD},
@@ -27,7 +28,7 @@ const UNSEEN: &str = r"[\p{C}\p{Zl}\p{Zp}]";
 /// A URL after its scheme, and its query values.
 const ADDRESS: &str = r"(://)\S*|([?&][^\s=&?]*=)[^\s&]*";
 
-/// Redacts possible keys of one URL.
+/// Redacts possible keys of the URLs of one node.
 #[derive(Debug)]
 pub(super) struct Redaction {
     keys: Regex,
@@ -36,9 +37,12 @@ pub(super) struct Redaction {
 }
 
 impl Redaction {
-    /// Prepares the redaction of messages of the node at a URL. Errors: the URL is too long.
-    pub(super) fn of(url: &Url) -> Result<Self, regex::Error> {
+    /// Prepares the redaction of messages of the node with these URLs. Errors: they are too long.
+    pub(super) fn of(url: &Url, api: Option<&NodeApi>) -> Result<Self, regex::Error> {
         let mut keys = keys(url);
+        keys.extend(api.into_iter().flat_map(|api| self::keys(&api.url)));
+        let key = api.and_then(|api| api.key.as_ref());
+        keys.extend(key.map(|(_, key)| key.reveal().to_owned()));
         // If one part is a prefix of another, the longer one must be tried first.
         keys.sort_by_key(|key| std::cmp::Reverse(key.len()));
         let keys: Vec<String> = keys.iter().map(|key| regex::escape(key)).collect();
@@ -91,7 +95,7 @@ mod tests {
     use super::*;
 
     fn redaction(url: &str) -> Redaction {
-        Redaction::of(&url.parse().unwrap()).unwrap()
+        Redaction::of(&url.parse().unwrap(), None).unwrap()
     }
 
     #[test]

@@ -63,7 +63,11 @@ impl NodeChain {
 
     /// The blocks from one node that are proven and on whose headers enough nodes agree.
     async fn settle_together(&self, numbers: &[u64]) -> Result<BTreeMap<u64, SettledBlock>, NodeFailure> {
-        let Some(batches) = self.protocol.batches().filter(|_| self.protocol.proof() == Proof::Roots) else {
+        let Some(batches) = self
+            .protocol
+            .batches()
+            .filter(|_| self.protocol.proof() == Proof::Roots)
+        else {
             return Ok(BTreeMap::new());
         };
         let node = self.order().into_iter().next().ok_or(NodeFailure::Resting)?;

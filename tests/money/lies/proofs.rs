@@ -215,6 +215,7 @@ pub fn options(nodes: &[Proxy], agreement: usize) -> ChainOptions {
         network: Network::Sepolia,
         chain_id: Network::Sepolia.chain_id(),
         rpc_urls: nodes.iter().map(|node| node.url.parse().expect("a URL")).collect(),
+        api: None,
         confirmations: None,
         start_block: None,
         agreement: Some(agreement),

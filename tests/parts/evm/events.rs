@@ -6,7 +6,6 @@ use super::{
     payments, told,
 };
 use alloy::primitives::{Address as EvmAddress, B256, U256};
-use prs::ports::chain::Chain;
 use std::{
     collections::BTreeSet,
     time::{Duration, Instant},

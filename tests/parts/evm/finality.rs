@@ -4,10 +4,7 @@ use super::{
     Bench, is_malformed, is_unavailable,
     node::{Lie, Served},
 };
-use prs::{
-    domain::{network::Network, payment::Finality},
-    ports::chain::Chain,
-};
+use prs::domain::{network::Network, payment::Finality};
 
 async fn finalized(bench: &Bench, known: Option<Finality>) -> (u64, Finality) {
     let tip = bench.chain.tip(known).await.unwrap();

@@ -61,6 +61,7 @@ impl Bench {
             network: Network::Sepolia,
             chain_id: CHAIN_ID,
             rpc_urls: urls.map(|url| url.parse().unwrap()).collect(),
+            api: None,
             confirmations: None,
             start_block: None,
             contracts: [

@@ -1,7 +1,7 @@
 //! Which node the adapter queries, and what happens when a node does not respond.
 
 use super::{
-    Bench, is_malformed,
+    Bench, NODES_APART_BPS, is_malformed,
     node::{CHAIN_ID, GENESIS_S, Lie, PAYER, Served, TOKEN},
     payments, told, units,
 };
@@ -10,7 +10,7 @@ use chrono::DateTime;
 use prs::{
     adapters::{evm::connect, nodes::ChainOptions},
     domain::{address::Address, network::Network, payment::Finality},
-    ports::chain::{Chain, ChainError, PriceFeeds, StandingLookup},
+    ports::chain::ChainError,
 };
 use std::{
     net::Ipv4Addr,
@@ -121,7 +121,11 @@ async fn a_lookup_with_hanging_nodes_fails_in_time_and_reveals_no_url() {
     let payer = Address::Evm(PAYER);
     for _ in 0..3 {
         let started = Instant::now();
-        let answer = bench.parts.standings.standing(payer, Some(Address::Evm(TOKEN)), payer).await;
+        let answer = bench
+            .parts
+            .standings
+            .standing(payer, Some(Address::Evm(TOKEN)), payer)
+            .await;
         assert!(
             started.elapsed() < Duration::from_secs(1),
             "{} ms",
@@ -324,6 +328,7 @@ async fn options_that_cannot_work_are_rejected() {
         network,
         chain_id: CHAIN_ID,
         rpc_urls: urls.iter().map(|url| url.parse().unwrap()).collect(),
+        api: None,
         confirmations: None,
         start_block: None,
         agreement,

@@ -9,7 +9,7 @@ use alloy::primitives::U256;
 use prs::{
     adapters::nodes::ChainOptions,
     domain::{address::Address, network::Network, paying::NetworkPrice, payment::SettledBlock},
-    ports::chain::{Chain, ChainError, PriceFeeds, StandingLookup},
+    ports::chain::ChainError,
 };
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use super::{
     Bench,
     node::{Lie, Served},
 };
-use prs::{domain::payment::Finality, ports::chain::Chain};
+use prs::domain::payment::Finality;
 
 /// Number of polls after which all nodes have been queried at least once.
 const LOOKS: usize = 6;

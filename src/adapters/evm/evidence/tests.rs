@@ -5,7 +5,7 @@ use super::*;
 use alloy::{
     consensus::{Receipt, ReceiptEnvelope},
     eips::eip2718::Encodable2718,
-    primitives::hex,
+    primitives::{Address, Bytes, hex},
 };
 use devnet::Devnet;
 use serde_json::{Value, json, value::to_raw_value};
@@ -26,12 +26,24 @@ fn raw(value: &Value) -> Box<RawValue> {
 impl NodeClaims {
     fn settled(&self, network: Network) -> Result<Vec<SettledTx>, UnprovenContent> {
         let (transactions, receipts) = self.read()?;
-        settle_by_roots(&header(&raw(&self.block))?, &transactions, &receipts, network, &|_, _| true)
+        settle_by_roots(
+            &header(&raw(&self.block))?,
+            &transactions,
+            &receipts,
+            network,
+            &|_, _| true,
+        )
     }
 
     fn by_word(&self, network: Network) -> Result<Vec<SettledTx>, UnprovenContent> {
         let (transactions, receipts) = self.read()?;
-        settle_by_word(&header(&raw(&self.block))?, &transactions, &receipts, network, &|_, _| true)
+        settle_by_word(
+            &header(&raw(&self.block))?,
+            &transactions,
+            &receipts,
+            network,
+            &|_, _| true,
+        )
     }
 
     fn read(&self) -> Result<(Vec<RawTransaction>, Vec<RawReceipt>), UnprovenContent> {

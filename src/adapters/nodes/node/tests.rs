@@ -178,12 +178,24 @@ const REFUSALS: [(&str, u16, i64, &str); 30] = [
 /// Number of queries after which the search for an accepted width gives up.
 const SEARCH: usize = 14;
 
+/// The identity of a node that no test calls.
+struct Uncalled;
+
+#[async_trait]
+impl ChainIdentity for Uncalled {
+    async fn chain_id(&self, _: &NodeLookup) -> Result<u64, NodeFailure> {
+        Err(NodeFailure::Resting)
+    }
+}
+
 #[test]
 fn each_range_rejection_narrows_it_down_to_one_block() {
     crate::adapters::install_tls();
     let url: Url = "https://rpc.example.com/0123456789abcdef".parse().unwrap();
     for (provider, status, code, message) in REFUSALS {
-        let node = EvmNode::new(0, Network::Base, 8_453, url.clone(), Client::builder().build().unwrap()).unwrap();
+        let client = Client::builder().build().unwrap();
+        let network = (Network::Base, 8_453);
+        let node = ChainNode::new(0, network, url.clone(), None, Arc::new(Uncalled), client).unwrap();
         let line = NodeLookup {
             node: Arc::new(node),
             deadline: Instant::now(),
