@@ -1,6 +1,6 @@
 //! Blocks: the id of a block, and the tree of its transactions.
 
-use super::{sha256, wire::MessageWriter};
+use super::{StoredCall, sha256, wire::MessageWriter};
 use crate::domain::wire_text::wire_text;
 use alloy::primitives::{B256, Bytes};
 use sha2::{Digest, Sha256};
@@ -204,6 +204,11 @@ impl StoredTransaction {
     /// The id of the transaction. It does not depend on the signatures and results.
     pub fn tx_id(&self) -> B256 {
         sha256(&self.raw_data)
+    }
+
+    /// What the transaction does; `None` if it names no owner.
+    pub fn read_call(&self) -> Option<StoredCall> {
+        StoredCall::read(&self.raw_data)
     }
 
     /// The leaf of the transaction in the tree of its block. It depends on the signatures and results.

@@ -16,7 +16,7 @@ pub use block::{
 };
 pub use signed::encode_signed;
 pub use signer::recover_signer;
-pub use transaction::{ReferenceBlock, TronCall, TronDecodeError, TronTransaction};
+pub use transaction::{ReferenceBlock, StoredCall, TronCall, TronDecodeError, TronTransaction};
 
 use alloy::primitives::B256;
 use sha2::{Digest, Sha256};

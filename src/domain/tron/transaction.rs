@@ -2,7 +2,7 @@
 
 use super::{
     sha256,
-    wire::{FieldReader, MessageWriter, WireFlaw, WireValue},
+    wire::{FieldReader, MessageWriter, WireFlaw, WireValue, find_field},
 };
 use crate::domain::address::TRON_PREFIX;
 use alloy::primitives::{Address as EvmAddress, B256, Bytes};
@@ -204,6 +204,55 @@ impl TronCall {
             data: Bytes::copy_from_slice(data),
             token_value,
             token_id,
+        })
+    }
+}
+
+/// What a transaction in a block does, whatever else it contains.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredCall {
+    /// The account that made the transaction. It signs by itself, or by the keys of its permissions.
+    pub owner: EvmAddress,
+    /// Called contract; `None` for a transaction of another type.
+    pub contract: Option<EvmAddress>,
+    /// TRX that the call sends, in sun.
+    pub value_sun: u64,
+    /// Call data; empty for a transaction of another type.
+    pub data: Bytes,
+}
+
+impl StoredCall {
+    /// Reads the raw data of a transaction that the chain has accepted; `None` if it names no owner.
+    pub(super) fn read(raw_data: &[u8]) -> Option<Self> {
+        let bytes = |message, number| {
+            find_field(message, number)
+                .ok()
+                .map(|field| field.bytes.unwrap_or_default())
+        };
+        let integer = |message, number| {
+            find_field(message, number)
+                .ok()
+                .map(|field| field.integer.unwrap_or_default())
+        };
+        let contract = bytes(raw_data, raw_field::CONTRACT)?;
+        let parameter = bytes(contract, contract_field::PARAMETER)?;
+        let value = bytes(parameter, parameter_field::VALUE)?;
+        // The owner is the first field of every type of transaction that has events.
+        let owner = decode_address(bytes(value, call_field::OWNER_ADDRESS)?, "owner_address").ok()?;
+        if integer(contract, contract_field::TYPE)? != TRIGGER_SMART_CONTRACT {
+            return Some(Self {
+                owner,
+                contract: None,
+                value_sun: 0,
+                data: Bytes::new(),
+            });
+        }
+        let called = bytes(value, call_field::CONTRACT_ADDRESS)?;
+        Some(Self {
+            owner,
+            contract: Some(decode_address(called, "contract_address").ok()?),
+            value_sun: integer(value, call_field::CALL_VALUE)?,
+            data: Bytes::copy_from_slice(bytes(value, call_field::DATA)?),
         })
     }
 }

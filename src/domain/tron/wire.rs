@@ -9,6 +9,12 @@ const INTEGER: u64 = 0;
 /// Wire type of a byte string.
 const BYTES: u64 = 2;
 
+/// Wire types of fields that messages of Tron do not use. Unknown fields may have them.
+const FIXED_64: u64 = 1;
+const GROUP_START: u64 = 3;
+const GROUP_END: u64 = 4;
+const FIXED_32: u64 = 5;
+
 /// Bits of a key that contain the wire type. The number of the field is in the bits above.
 const WIRE_TYPE_BITS: u32 = 3;
 
@@ -154,9 +160,27 @@ impl<'a> FieldReader<'a> {
 
     fn read_bytes(&mut self) -> Result<&'a [u8], WireFlaw> {
         let length = usize::try_from(self.read_varint()?).map_err(|_| WireFlaw::Malformed)?;
+        self.take(length)
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8], WireFlaw> {
         let (value, rest) = self.rest.split_at_checked(length).ok_or(WireFlaw::Malformed)?;
         self.rest = rest;
         Ok(value)
+    }
+
+    /// Reads an integer in any encoding. Bits beyond the 64th are ignored.
+    fn read_any_varint(&mut self) -> Result<u64, WireFlaw> {
+        let mut value = 0;
+        for shift in (0..=63).step_by(7) {
+            let (&byte, rest) = self.rest.split_first().ok_or(WireFlaw::Malformed)?;
+            self.rest = rest;
+            value |= u64::from(byte & !CONTINUES) << shift;
+            if byte & CONTINUES == 0 {
+                return Ok(value);
+            }
+        }
+        Err(WireFlaw::Malformed)
     }
 
     fn read_varint(&mut self) -> Result<u64, WireFlaw> {
@@ -180,6 +204,47 @@ impl<'a> FieldReader<'a> {
         }
         Err(WireFlaw::Malformed)
     }
+}
+
+/// The last integer and the last byte string of a field, as every protobuf reader reads them: in any order, with unknown
+/// fields of any kind.
+///
+/// It is for messages that the chain has accepted. Errors: [`WireFlaw::Malformed`].
+pub(super) fn find_field<'a>(message: &'a [u8], wanted: u32) -> Result<FoundField<'a>, WireFlaw> {
+    let mut reader = FieldReader::new(message);
+    let mut found = FoundField::default();
+    let mut open_groups = 0_u32;
+    while !reader.rest.is_empty() {
+        let key = reader.read_any_varint()?;
+        let number = u32::try_from(key >> WIRE_TYPE_BITS).map_err(|_| WireFlaw::Malformed)?;
+        let is_wanted = number == wanted && open_groups == 0;
+        match key & ((1 << WIRE_TYPE_BITS) - 1) {
+            INTEGER => {
+                let integer = reader.read_any_varint()?;
+                found.integer = if is_wanted { Some(integer) } else { found.integer };
+            }
+            BYTES => {
+                let length = usize::try_from(reader.read_any_varint()?).map_err(|_| WireFlaw::Malformed)?;
+                let bytes = reader.take(length)?;
+                found.bytes = if is_wanted { Some(bytes) } else { found.bytes };
+            }
+            FIXED_64 => drop(reader.take(8)?),
+            FIXED_32 => drop(reader.take(4)?),
+            GROUP_START => open_groups += 1,
+            GROUP_END => open_groups = open_groups.checked_sub(1).ok_or(WireFlaw::Malformed)?,
+            _ => return Err(WireFlaw::Malformed),
+        }
+    }
+    Ok(found)
+}
+
+/// The values of one field in a message.
+#[derive(Debug, Default)]
+pub(super) struct FoundField<'a> {
+    /// The last integer.
+    pub(super) integer: Option<u64>,
+    /// The last byte string.
+    pub(super) bytes: Option<&'a [u8]>,
 }
 
 #[cfg(test)]
