@@ -14,7 +14,6 @@ use super::{address::Address, network::Network, reference::PaymentReference, ref
 use alloy::primitives::{Address as EvmAddress, U256};
 use charge::{ChargedUnits, FeeLeg, by_receiver};
 pub use evm::approval_step;
-use prepared::ResourcePrices;
 use std::collections::BTreeMap;
 
 /// One transaction for the payer to sign.
@@ -138,6 +137,15 @@ impl From<BundleError> for Refusal {
             BundleError::NoContract(_) | BundleError::NoBatchContract(_) => Self::invalid(sentence),
         }
     }
+}
+
+/// Prices of resources that a transaction uses beyond those of its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResourcePrices {
+    /// Price of one unit of energy, in sun.
+    pub energy_sun: u64,
+    /// Price of one byte of bandwidth, in sun.
+    pub bandwidth_sun: u64,
 }
 
 /// Price of transactions on a network.

@@ -1,7 +1,7 @@
 //! Transactions that the service prepares completely, so that wallets only sign them: estimates of their resources, and
 //! the limits of their fees. On other networks, a wallet adds everything except call and value itself.
 
-use super::{Costs, PaymentTransaction, PaymentTransactions, StepWork};
+use super::{Costs, PaymentTransaction, PaymentTransactions, ResourcePrices, StepWork};
 use crate::domain::{
     address::Address,
     amount::format_units,
@@ -23,15 +23,6 @@ const RESULT_BYTES: u64 = 64;
 
 /// Longest reason of a failed simulation in a message, in characters.
 const REASON_LENGTH_MAX: usize = 120;
-
-/// Prices of resources that a transaction uses beyond those of its owner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ResourcePrices {
-    /// Price of one unit of energy, in sun.
-    pub energy_sun: u64,
-    /// Price of one byte of bandwidth, in sun.
-    pub bandwidth_sun: u64,
-}
 
 /// An account and the resources that it can use without a fee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -265,10 +256,10 @@ impl PreparedPayment {
         let mut prepared = Vec::with_capacity(steps.approvals.len() + 1);
         let simulated = facts.simulated.approvals.iter().copied().chain(std::iter::repeat(None));
         for (step, energy) in steps.approvals.iter().zip(simulated) {
-            let limit = ("an approval", "fees.tron_approval_limit_trx", approval_sun);
+            let limit = ("an approval", "chains.tron.approval_fee_limit_trx", approval_sun);
             prepared.push(facts.prepare(step, energy, facts.usual.approval, limit, &mut left)?);
         }
-        let limit = ("the payment", "fees.tron_payment_limit_trx", payment_sun);
+        let limit = ("the payment", "chains.tron.payment_fee_limit_trx", payment_sun);
         let energy = facts.simulated.payment;
         let (payment, transaction) = facts.prepare(&steps.payment, energy, facts.usual.payment, limit, &mut left)?;
         let (approvals, mut unsigned): (Vec<_>, Vec<_>) = prepared.into_iter().unzip();

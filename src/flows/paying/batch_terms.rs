@@ -1,12 +1,15 @@
 //! The batch contract of a network and the fee of this contract, which the service reads from the chain.
 
-use super::{legs::payment_contracts, lookup::Lookup};
+use super::{handout::HandoutError, legs::payment_contracts, lookup::Lookup};
 use crate::{
     ctx::Ctx,
     domain::{
         address::Address,
         network::Network,
-        paying::batch_contract::BatchTerms,
+        paying::{
+            BundleError, Leg,
+            batch_contract::{BatchContract, BatchTerms, fitting},
+        },
         refusal::{Refusal, RefusalKind},
     },
     flows::{FlowError, FlowResult},
@@ -38,4 +41,36 @@ fn unfit(network: Network, contract: Address, reason: &str) -> Refusal {
         "{network} currently has no working contract for several payments in one transaction; the operator has to fix this"
     );
     Refusal::new(RefusalKind::Upstream, sentence)
+}
+
+/// The error for payments that a contract cannot pay.
+pub(super) fn refused(
+    error: BundleError,
+    terms: Option<&BatchTerms>,
+    legs: &[Leg],
+    payer: Option<Address>,
+) -> HandoutError {
+    match error {
+        BundleError::TooLarge => HandoutError::TooLarge(terms.map_or(0, |terms| fitting(terms, legs, payer, u64::MAX))),
+        BundleError::NoPayer => HandoutError::NoPayer,
+        error => HandoutError::Failed(Refusal::from(error).into()),
+    }
+}
+
+/// Checks that payments fit into one transaction. Errors: they do not.
+pub(super) fn check_gas(
+    terms: &BatchTerms,
+    legs: &[Leg],
+    payer: Option<Address>,
+    gas_max: u64,
+) -> Result<(), HandoutError> {
+    let batch = BatchContract::admit(terms, legs, payer);
+    let gas = batch.map_err(|error| refused(error, Some(terms), legs, payer))?.gas();
+    if gas > gas_max {
+        return Err(HandoutError::TooMuchGas {
+            counts: (legs.len(), fitting(terms, legs, payer, gas_max)),
+            gas: (gas, gas_max),
+        });
+    }
+    Ok(())
 }

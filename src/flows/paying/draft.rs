@@ -1,42 +1,20 @@
 //! Drafts of transactions: the payments, the contract that pays them, and the steps of the payer.
 
 use super::{
-    batch_terms::batch_terms,
-    check_gas,
-    handout::{HandedPayment, HandoutError, PayingWallet, PaymentDue, PaymentPacking},
+    batch_terms::{batch_terms, check_gas, refused},
+    handout::{HandoutError, PayingWallet, PaymentDraft, PaymentDue, PaymentPacking},
     legs::{self, payment_contracts},
     lookup::Lookup,
-    prepare, refused,
+    prepare,
 };
 use crate::{
     ctx::Ctx,
     domain::{
         address::Address,
-        paying::{
-            Bundle, Executor, PayerBalances, PaymentTransactions,
-            prepared::{PayerResources, SimulatedEnergy},
-        },
+        paying::{Bundle, Executor, PayerBalances, prepared::SimulatedEnergy},
     },
 };
 use futures_util::future::{try_join, try_join_all};
-
-/// The transactions of a payer before their fees are estimated.
-pub(super) struct PaymentDraft {
-    /// The payments.
-    pub(super) bundle: Bundle,
-    /// The request of each payment.
-    pub(super) payments: Vec<HandedPayment>,
-    /// The contract that pays them.
-    pub(super) executor: Box<dyn Executor>,
-    /// Balances of the payer; empty if no payer is named.
-    pub(super) standings: PayerBalances,
-    /// Resources of the payer, where the service prepares the transactions.
-    pub(super) resources: Option<PayerResources>,
-    /// Energy of the approvals of the payer, where the service prepares the transactions.
-    pub(super) simulated: SimulatedEnergy,
-    /// The transactions.
-    pub(super) steps: PaymentTransactions,
-}
 
 /// Plans the transactions that pay the amounts due, and looks up the payer. Errors: those of [`super::hand_out`],
 /// except estimates above a limit and failing payments.

@@ -6,9 +6,10 @@ use crate::{
         ledger::SettlementUnits,
         network::Network,
         paying::{
-            ApprovalAmount, Bundle, BundleError, Costs, PaidCharge, PayerMeans, PaymentTransactions, Spending,
+            ApprovalAmount, Bundle, BundleError, Costs, Executor, PaidCharge, PayerBalances, PayerMeans,
+            PaymentTransactions, Spending,
             charge::Charges,
-            prepared::{PayerFlaw, PreparedPayment},
+            prepared::{PayerFlaw, PayerResources, PreparedPayment, SimulatedEnergy},
         },
         quote::Quote,
         rate::Rate,
@@ -136,6 +137,24 @@ impl Handout {
     pub fn has_enough_balance(&self) -> bool {
         self.payer.as_ref().is_none_or(|payer| payer.shortages.is_empty())
     }
+}
+
+/// The transactions of a payer before their fees are estimated.
+pub(super) struct PaymentDraft {
+    /// The payments.
+    pub(super) bundle: Bundle,
+    /// The request of each payment.
+    pub(super) payments: Vec<HandedPayment>,
+    /// The contract that pays them.
+    pub(super) executor: Box<dyn Executor>,
+    /// Balances of the payer; empty if no payer is named.
+    pub(super) standings: PayerBalances,
+    /// Resources of the payer, where the service prepares the transactions.
+    pub(super) resources: Option<PayerResources>,
+    /// Energy of the approvals of the payer, where the service prepares the transactions.
+    pub(super) simulated: SimulatedEnergy,
+    /// The transactions.
+    pub(super) steps: PaymentTransactions,
 }
 
 /// Why no calldata can be issued.

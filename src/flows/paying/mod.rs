@@ -16,18 +16,16 @@ use crate::{
         client_id::ClientId,
         network::Network,
         paying::{
-            BundleError, Leg, PayerMeans, PaymentTransactions,
-            batch_contract::{BatchContract, BatchTerms, fitting},
-            charge::Charges,
-            contracts::check_receivers,
-            prepared::PreparedPayment,
+            PayerMeans, PaymentTransactions, charge::Charges, contracts::check_receivers, prepared::PreparedPayment,
         },
         refusal::Refusal,
         request::Request,
     },
     flows::FlowResult,
 };
-use draft::{PaymentDraft, draft};
+use batch_terms::check_gas;
+use draft::draft;
+use handout::PaymentDraft;
 pub use handout::{HandedPayment, Handout, HandoutError, PayingWallet, PaymentDue, PaymentPacking};
 use legs::payment_contracts;
 use lookup::Lookup;
@@ -108,28 +106,6 @@ pub async fn list_steps(
 ) -> Result<PaymentTransactions, HandoutError> {
     let drafted = async { Ok(draft(ctx, lookup, due, wallet, packing).await?.steps) };
     lookup.in_time(drafted).await
-}
-
-/// The error for payments that a contract cannot pay.
-fn refused(error: BundleError, terms: Option<&BatchTerms>, legs: &[Leg], payer: Option<Address>) -> HandoutError {
-    match error {
-        BundleError::TooLarge => HandoutError::TooLarge(terms.map_or(0, |terms| fitting(terms, legs, payer, u64::MAX))),
-        BundleError::NoPayer => HandoutError::NoPayer,
-        error => HandoutError::Failed(Refusal::from(error).into()),
-    }
-}
-
-/// Checks that payments fit into one transaction. Errors: they do not.
-fn check_gas(terms: &BatchTerms, legs: &[Leg], payer: Option<Address>, gas_max: u64) -> Result<(), HandoutError> {
-    let batch = BatchContract::admit(terms, legs, payer);
-    let gas = batch.map_err(|error| refused(error, Some(terms), legs, payer))?.gas();
-    if gas > gas_max {
-        return Err(HandoutError::TooMuchGas {
-            counts: (legs.len(), fitting(terms, legs, payer, gas_max)),
-            gas: (gas, gas_max),
-        });
-    }
-    Ok(())
 }
 
 /// Checks that unpaid requests can be paid with their charges, several of them in one transaction. Queries no node.

@@ -2,8 +2,7 @@
 //! and the reference to a block.
 
 use super::{
-    draft::PaymentDraft,
-    handout::HandoutError,
+    handout::{HandoutError, PaymentDraft},
     lookup::{Lookup, PreparationQueries},
 };
 use crate::{
@@ -12,11 +11,11 @@ use crate::{
         address::Address,
         network::Network,
         paying::{
-            Executor, NetworkPrice, PayerBalance, PayerBalances, PaymentTransaction, PaymentTransactions, Spending,
-            approval_step,
+            Executor, NetworkPrice, PayerBalance, PayerBalances, PaymentTransaction, PaymentTransactions,
+            ResourcePrices, Spending, approval_step,
             prepared::{
-                PayerFlaw, PayerResources, PreparationFacts, PreparedPayment, ReferencePoint, ResourcePrices,
-                SimulatedEnergy, StepSimulation,
+                PayerFlaw, PayerResources, PreparationFacts, PreparedPayment, ReferencePoint, SimulatedEnergy,
+                StepSimulation,
             },
         },
         rate::Rate,

@@ -185,7 +185,7 @@ fn an_estimate_above_a_limit_is_refused_with_both_figures() {
     assert_eq!(
         error.to_string(),
         "The energy of an approval on tron costs an estimated 100.0001 TRX, and this service allows at most 100 TRX \
-         for it: retry when energy is cheaper, or ask the operator to raise fees.tron_approval_limit_trx"
+         for it: retry when energy is cheaper, or ask the operator to raise chains.tron.approval_fee_limit_trx"
     );
     let rich = PreparationFacts {
         resources: PayerResources {

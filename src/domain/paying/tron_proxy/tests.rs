@@ -3,10 +3,9 @@
 use super::*;
 use crate::domain::{
     paying::{
-        Conversion, NetworkPrice, PayerBalance,
+        Conversion, NetworkPrice, PayerBalance, ResourcePrices,
         charge::{ChargedUnits, FeeBearer, FeeKind},
         fee_proxy::Erc20FeeProxy,
-        prepared::ResourcePrices,
     },
     reference::PaymentReference,
 };
