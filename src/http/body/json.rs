@@ -1,15 +1,13 @@
 //! Strict JSON parser: no duplicate member names, bounded depth, no U+0000, which databases cannot store. A number
 //! without a fraction counts as an integer in any notation, for example `12.0` or `1.2e1`.
 
+use crate::http::forms::reason::shorten_name;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use std::{cell::RefCell, fmt};
 
 /// Deepest nesting of a body. Source: rules C.4.
 pub const DEPTH_MAX: usize = 64;
-
-/// Longest member name in an error message.
-const NAME_LENGTH_SHOWN: usize = 64;
 
 /// Longest path in an error message, which has at most 2,000 characters.
 const PATH_LENGTH_SHOWN: usize = 1_000;
@@ -84,11 +82,6 @@ pub(in crate::http) fn below(path: &str, segment: &str) -> String {
         "."
     };
     format!("{path}{separator}{segment}")
-}
-
-/// Shortens a member name for display. U+0000 becomes U+FFFD, because responses never contain it.
-pub(in crate::http) fn shown(name: &str) -> String {
-    name.replace('\0', "\u{fffd}").chars().take(NAME_LENGTH_SHOWN).collect()
 }
 
 #[derive(Default)]
@@ -204,7 +197,7 @@ impl<'de> Visitor<'de> for JsonNode<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
         let mut object = Map::new();
         while let Some(name) = members.next_key::<String>()? {
-            self.state.enter(shown(&name))?;
+            self.state.enter(shorten_name(&name))?;
             self.state.text(&name)?;
             if object.contains_key(&name) {
                 return Err(self.state.fail(JsonFlaw::Duplicate {
@@ -270,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_long_path_is_cut_to_fit_the_message() {
-        let name = "n".repeat(NAME_LENGTH_SHOWN);
+        let name = "n".repeat(64);
         let levels = DEPTH_MAX - 1;
         let opened = format!("{{\"{name}\":").repeat(levels);
         let text = format!("{opened}\"\\u0000\"{}", "}".repeat(levels));

@@ -10,7 +10,11 @@ use crate::{
     domain::refusal::{FieldError, Refusal},
     http::{
         error::{FIELDS_MAX, Problem},
-        forms::{reason::plain, text::enforced, wire::one_of},
+        forms::{
+            reason::{plain, shorten_name},
+            text::enforced,
+            wire::one_of,
+        },
     },
 };
 use json::JsonFlaw;
@@ -386,7 +390,7 @@ impl BodySchema {
                 return self.explain_forms(field, schema, context);
             }
             Kind::AdditionalProperties { unexpected } => {
-                let unknown = unexpected.iter().map(|name| json::below(&field, &json::shown(name)));
+                let unknown = unexpected.iter().map(|name| json::below(&field, &shorten_name(name)));
                 return unknown
                     .map(|field| FieldError::new(field, "must be absent: unknown member"))
                     .collect();
@@ -454,7 +458,7 @@ fn path(pointer: &str) -> String {
     let segments = pointer.split('/').skip(1);
     let segments = segments.map(|segment| match segment.parse() {
         Ok(index) => json::entry(index),
-        Err(_) => json::shown(&segment.replace("~1", "/").replace("~0", "~")),
+        Err(_) => shorten_name(&segment.replace("~1", "/").replace("~0", "~")),
     });
     segments.fold(String::new(), |path, segment| json::below(&path, &segment))
 }

@@ -1,4 +1,7 @@
-//! Messages of the framework about unreadable values, without its internal names.
+//! Parts of messages about unreadable values.
+
+/// Longest member name in an error message.
+const NAME_LENGTH_SHOWN: usize = 64;
 
 /// Removes the Rust type names that the framework adds to a message.
 pub(in crate::http) fn plain(reason: &str) -> &str {
@@ -8,6 +11,11 @@ pub(in crate::http) fn plain(reason: &str) -> &str {
     own.strip_prefix("failed to parse \"")
         .and_then(|rest| rest.split_once("\": "))
         .map_or(own, |(_, message)| message)
+}
+
+/// Shortens a member name for display. U+0000 becomes U+FFFD, because responses never contain it.
+pub(in crate::http) fn shorten_name(name: &str) -> String {
+    name.replace('\0', "\u{fffd}").chars().take(NAME_LENGTH_SHOWN).collect()
 }
 
 #[cfg(test)]
