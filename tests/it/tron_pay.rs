@@ -17,37 +17,37 @@ use prs::{
         address::Address,
         network::Network,
         paying::{
-            NetworkPrice, PayerBalance, PaymentTransaction, approval_step,
+            NetworkPrice, PayerBalance, PaymentTransaction, ResourcePrices, approval_step,
             fee_proxy::Erc20FeeProxy,
-            prepared::{PayerResources, ReferencePoint, ResourcePrices, StepSimulation},
+            prepared::{PayerResources, ReferencePoint, StepSimulation},
         },
         tron::{ReferenceBlock, TronTransaction},
     },
     ports::chain::{ChainError, Chains, PreparationLookup, StandingLookup},
-    settings::{ChainSettings, Settings, catalogue},
+    settings::{ChainSettings, Settings},
 };
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 
-const PAYER: &str = "TQu6q2b9ctdY7tJH3EEX68ys3ywRvrbEz1";
-const PAYEE: &str = "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8";
+pub(crate) const PAYER: &str = "TQu6q2b9ctdY7tJH3EEX68ys3ywRvrbEz1";
+pub(crate) const PAYEE: &str = "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8";
 const FEES: &str = "TJCnKsPa7y5okkXvQAidZBzqx3QyQ6sxMW";
 const OTHER_FEES: &str = "TSJDG9HZ5rq6YhvVA4LdE7U1ME1F3ub8xJ";
 const FALLBACK: &str = "TQcSjdgRwK5DVzpAsZVC7C4NVBGZ6jP4mn";
-const TOKEN: &str = "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t";
-const PROXY: &str = "TCUDPYnS9dH3WvFEaE7wN7vnDa51J4R4fd";
+pub(crate) const TOKEN: &str = "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t";
+pub(crate) const PROXY: &str = "TCUDPYnS9dH3WvFEaE7wN7vnDa51J4R4fd";
 
 const BLOCK_TIME_MS: u64 = 1_790_000_000_000;
 
-fn address(text: &str) -> Address {
+pub(crate) fn address(text: &str) -> Address {
     Address::parse(text).expect("an address")
 }
 
 /// State of the chain.
 #[derive(Clone)]
-struct PlayedState {
+pub(crate) struct PlayedState {
     fallback: Option<Address>,
-    allowance: u64,
+    pub(crate) allowance: u64,
     resources: PayerResources,
     energy: u64,
     /// Whether the token refuses to change an allowance to another number than zero.
@@ -57,10 +57,10 @@ struct PlayedState {
 }
 
 /// A chain that answers from memory.
-struct PlayedChain(Mutex<PlayedState>);
+pub(crate) struct PlayedChain(Mutex<PlayedState>);
 
 impl PlayedChain {
-    fn read<T>(&self, read: impl FnOnce(&mut PlayedState) -> T) -> T {
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&mut PlayedState) -> T) -> T {
         read(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -131,8 +131,13 @@ impl PreparationLookup for PlayedChain {
     }
 }
 
-async fn app_with(change: impl FnOnce(&mut Settings)) -> (TestApp, Arc<PlayedChain>) {
+pub(crate) async fn app_with(change: impl FnOnce(&mut Settings)) -> (TestApp, Arc<PlayedChain>) {
     let mut settings = settings();
+    let tron = ChainSettings {
+        api_urls: vec!["http://127.0.0.1:9".to_owned()],
+        ..ChainSettings::default()
+    };
+    settings.chains.insert("tron".to_owned(), tron);
     change(&mut settings);
     let chain = Arc::new(PlayedChain(Mutex::new(PlayedState {
         fallback: Some(address(FALLBACK)),
@@ -143,16 +148,9 @@ async fn app_with(change: impl FnOnce(&mut Settings)) -> (TestApp, Arc<PlayedCha
         is_down: false,
         simulated: Vec::new(),
     })));
-    let tron = ChainSettings {
-        api_url: Some("http://127.0.0.1:9".to_owned()),
-        ..ChainSettings::default()
-    };
-    let app = TestApp::with(settings.clone(), None).await;
-    settings.chains.insert("tron".to_owned(), tron);
-    let known = Arc::new(catalogue::load(&settings).expect("a catalogue"));
+    let app = TestApp::with(settings, None).await;
     let played = chain.clone();
     let app = app.with_ctx(|ctx| {
-        ctx.catalogue = known;
         let standings: Arc<dyn StandingLookup> = played.clone();
         let preparations: Arc<dyn PreparationLookup> = played;
         let mut chains = Chains::clone(&ctx.partners.chains);
@@ -172,7 +170,7 @@ fn usdt(amount: &str) -> Value {
     body
 }
 
-fn payout_link(amount: &str) -> Value {
+pub(crate) fn payout_link(amount: &str) -> Value {
     let mut body = payout_of(PAYEE, amount);
     body["network"] = json!("tron");
     body["currency"] = json!("USDT-tron");
@@ -190,7 +188,7 @@ impl TestApp {
 }
 
 /// Decodes the unsigned transaction of an item, and checks that its members agree.
-fn decoded(item: &Value) -> TronTransaction {
+pub(crate) fn decoded(item: &Value) -> TronTransaction {
     let text = |name: &str| item[name].as_str().unwrap_or_else(|| panic!("{name} in {item}"));
     let bytes = hex::decode(text("raw_data_hex")).expect("hexadecimal");
     let transaction = TronTransaction::decode(&bytes).expect("a transaction");
@@ -331,7 +329,11 @@ async fn payers_that_can_pay_nothing_are_refused_in_words() {
 
 #[tokio::test]
 async fn an_estimate_above_the_limit_is_refused_with_both_figures() {
-    let (app, chain) = app_with(|settings| settings.fees.tron_payment_limit_trx = 20).await;
+    let (app, chain) = app_with(|settings| {
+        let tron = settings.chains.get_mut("tron").expect("enabled");
+        tron.payment_fee_limit_trx = Some(20);
+    })
+    .await;
     let id = app.create_request(&usdt("10")).await;
     chain.read(|state| {
         state.allowance = 10_000_000;

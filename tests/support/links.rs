@@ -53,13 +53,18 @@ impl TestApp {
     /// Creates a payee destination of the tenant for a token on Sepolia, so that its links can be paid in this token.
     pub async fn is_paid_in(&self, currency: &str) {
         let wallet = Address::parse(PAYEE).expect("an address");
+        self.is_paid_on(Network::Sepolia, wallet, currency).await;
+    }
+
+    /// Creates a payee destination of the tenant: a wallet that is paid in a token on a network.
+    pub async fn is_paid_on(&self, network: Network, wallet: Address, currency: &str) {
         let tx = self.ctx.db.begin("a wallet").await.expect("begins");
         let bound = store::accounts::bind_wallet(&tx, &wallet, &self.platform, self.ctx.clock.now()).await;
         bound.expect("written");
         tx.commit().await.expect("commits");
         let input = NewDestination {
             token: token(self, currency),
-            chain_id: Network::Sepolia.chain_id(),
+            chain_id: network.chain_id(),
             policy: None,
         };
         let owner = session(&self.platform, SignedInPerson::Wallet(wallet));

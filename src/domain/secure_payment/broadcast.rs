@@ -7,7 +7,10 @@ mod stated;
 
 use super::super::{
     address::Address,
-    paying::{PaymentTransaction, PaymentTransactions},
+    paying::{
+        PaymentTransaction, PaymentTransactions,
+        prepared::{FeeLimits, owner_call},
+    },
     refusal::{Checks, Refusal},
     tron::{TronTransaction, encode_signed, recover_signer},
 };
@@ -50,25 +53,6 @@ const PAYMENT_WORDS: [&str; 8] = [
 
 /// What a payer who is refused can do.
 const SIGN_AGAIN: &str = "get the calldata again and sign that transaction";
-
-/// Highest fee limits of the steps, in sun.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FeeLimitCaps {
-    /// Of an approval.
-    pub approval_sun: u64,
-    /// Of the payment.
-    pub payment_sun: u64,
-}
-
-impl Default for FeeLimitCaps {
-    /// 100 TRX and 300 TRX.
-    fn default() -> Self {
-        Self {
-            approval_sun: 100_000_000,
-            payment_sun: 300_000_000,
-        }
-    }
-}
 
 /// A signed transaction as a caller sent it. Nothing of it is checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -179,7 +163,7 @@ impl SignedTransaction {
     pub fn require_step(
         &self,
         steps: &PaymentTransactions,
-        caps: &FeeLimitCaps,
+        limits: &FeeLimits,
         now: DateTime<Utc>,
     ) -> Result<(), Refusal> {
         let mut checks = Checks::new();
@@ -193,7 +177,7 @@ impl SignedTransaction {
                 format!("must not have expired, and expired at {at}: {SIGN_AGAIN}"),
             );
         }
-        let cap = checks.take(RAW_DATA_HEX, self.fee_limit_cap(steps, caps));
+        let cap = checks.take(RAW_DATA_HEX, self.fee_limit_of_step(steps, limits));
         let fee_limit = self.transaction.fee_limit_sun;
         if let Some(cap) = cap.filter(|cap| fee_limit > *cap) {
             let sentence = format!("must have a fee_limit of at most {cap} sun for this step, and has {fee_limit} sun");
@@ -202,18 +186,18 @@ impl SignedTransaction {
         checks.finish()
     }
 
-    /// The cap of the step that this transaction is. Errors: how it differs from the steps.
-    fn fee_limit_cap(&self, steps: &PaymentTransactions, caps: &FeeLimitCaps) -> Result<u64, String> {
+    /// The fee limit of the step that this transaction is. Errors: how it differs from the steps.
+    fn fee_limit_of_step(&self, steps: &PaymentTransactions, limits: &FeeLimits) -> Result<u64, String> {
         let approvals = steps.approvals.iter();
-        let approvals = approvals.map(|step| (step, &APPROVAL_WORDS[..], caps.approval_sun));
-        let payment = (&steps.payment, &PAYMENT_WORDS[..], caps.payment_sun);
+        let approvals = approvals.map(|step| (step, &APPROVAL_WORDS[..], limits.approval_sun));
+        let payment = (&steps.payment, &PAYMENT_WORDS[..], limits.payment_sun);
         let called = Address::Tron(self.transaction.call.contract);
         let mut different = None;
         for (step, words, cap) in approvals.chain([payment]).filter(|(step, ..)| step.to == called) {
-            match self.difference(step, words) {
-                None => return Ok(cap),
-                difference => different = difference,
+            if self.transaction.call == owner_call(step, self.owner()) {
+                return Ok(cap);
             }
+            different = Some(self.difference(step, words));
         }
         let mut contracts: Vec<String> = steps.iter().map(|step| step.to.to_string()).collect();
         contracts.dedup();
@@ -225,27 +209,17 @@ impl SignedTransaction {
 
     /// How the transaction differs from a step with the same contract. `words` are the names of the words of the
     /// calldata of the step.
-    fn difference(&self, step: &PaymentTransaction, words: &[&str]) -> Option<String> {
+    fn difference(&self, step: &PaymentTransaction, words: &[&str]) -> String {
         let call = &self.transaction.call;
         if U256::from(call.value_sun) != step.value {
             let sentence = "must send the call_value of this payment, which is";
-            return Some(format!(
-                "{sentence} {} sun, and sends {} sun",
-                step.value, call.value_sun
-            ));
+            return format!("{sentence} {} sun, and sends {} sun", step.value, call.value_sun);
         }
         if call.token_value != 0 || call.token_id != 0 {
-            return Some("must send no TRC-10 token: call_token_value and token_id must be absent".to_owned());
+            return "must send no TRC-10 token: call_token_value and token_id must be absent".to_owned();
         }
         let (sent, wanted) = (call.data.as_ref(), step.calldata.as_slice());
-        if sent == wanted {
-            return None;
-        }
-        let differs = |what: &str| {
-            Some(format!(
-                "must have the calldata of this payment; the {what} differs: {SIGN_AGAIN}"
-            ))
-        };
+        let differs = |what: &str| format!("must have the calldata of this payment; the {what} differs: {SIGN_AGAIN}");
         let (Some((selector, sent)), Some((wanted_selector, wanted))) = (
             sent.split_at_checked(SELECTOR_LENGTH),
             wanted.split_at_checked(SELECTOR_LENGTH),

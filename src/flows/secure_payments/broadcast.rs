@@ -11,7 +11,7 @@ use crate::{
         secure_payment::{
             SecurePayment,
             access::LinkPayer,
-            broadcast::{BroadcastOutcome, FeeLimitCaps, RAW_DATA_HEX, SentTransaction, SignedTransaction},
+            broadcast::{BroadcastOutcome, RAW_DATA_HEX, SentTransaction, SignedTransaction},
             intent::{INTENTS_MAX, IntentKind, IntentState, PaymentIntent, Source},
         },
     },
@@ -67,16 +67,17 @@ pub async fn run(
         wallet: signed.owner(),
         eoa: None,
     };
-    access::require(ctx, &opened.payment, &payer).await?;
     let is_known = is_known(ctx.db.reader(), &opened.payment, &signed).await?;
-    if !is_known {
+    if is_known {
+        access::require(ctx, &opened.payment, &payer).await?;
+    } else {
         let visit = LinkVisit {
             payer: Some(payer),
             source: None,
             is_safe: false,
         };
-        let handout = pay::issue(ctx, opened, &visit, caller).await.map_err(by_body)?;
-        signed.require_step(&handout.steps, &FeeLimitCaps::default(), ctx.clock.now())?;
+        let steps = pay::due_steps(ctx, opened, &visit, caller).await.map_err(by_body)?;
+        signed.require_step(&steps, &ctx.payments.fee_limits, ctx.clock.now())?;
     }
     // A call that gets no permit stores nothing.
     let _permit = permit(ctx, opened, caller).await?;

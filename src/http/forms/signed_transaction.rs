@@ -2,10 +2,7 @@
 
 use crate::{
     domain::secure_payment::broadcast::{SentTransaction, StatedValue},
-    http::{
-        body::json::shown,
-        forms::{shape::shape, text::text},
-    },
+    http::forms::{reason::shorten_name, shape::shape, text::text},
 };
 use poem_openapi::{
     Object,
@@ -43,40 +40,57 @@ text! {
     }
 }
 
-/// The JSON form of a transaction. The schema describes only two of its members, because the encoding decides and every
+/// The JSON form of a transaction. The schema requires only one of its members, because the encoding decides and every
 /// member is compared with the encoding.
 #[derive(Debug, Clone, PartialEq)]
-pub struct StatedTransaction(Value);
+pub struct TransactionJson(Value);
 
-shape! { StatedTransaction, "StatedTransaction", {
+shape! { TransactionJson, "TransactionJson", {
     let mut contract = MetaSchema::new("array");
     contract.description = Some("The contract call");
     contract.items = Some(Box::new(MetaSchemaRef::Inline(Box::new(MetaSchema::ANY))));
     contract.min_items = Some(1);
     contract.max_items = Some(16);
     contract.example = Some(stated_example()["contract"].clone());
-    let mut fee_limit = MetaSchema::new_with_format("integer", "int64");
-    fee_limit.description = Some("Maximum TRX that the owner burns for energy, in sun");
-    fee_limit.minimum = Some(0.0);
-    fee_limit.example = Some(stated_example()["fee_limit"].clone());
+    let member = |name: &'static str, kind: MetaSchema, description| {
+        let described = MetaSchema {
+            description: Some(description),
+            example: Some(stated_example()[name].clone()),
+            ..kind
+        };
+        (name, MetaSchemaRef::Inline(Box::new(described)))
+    };
+    let integer = || MetaSchema {
+        minimum: Some(0.0),
+        ..MetaSchema::new_with_format("integer", "int64")
+    };
+    let digits = |length| MetaSchema {
+        pattern: Some("^[a-fA-F0-9]+$".to_owned()),
+        max_length: Some(length),
+        ..MetaSchema::new("string")
+    };
     let mut schema = MetaSchema::new("object");
     schema.properties = vec![
         ("contract", MetaSchemaRef::Inline(Box::new(contract))),
-        ("fee_limit", MetaSchemaRef::Inline(Box::new(fee_limit))),
+        member("ref_block_bytes", digits(4), "Last two bytes of the number of the block to which it refers"),
+        member("ref_block_hash", digits(16), "Bytes 8 to 15 of the id of the block to which it refers"),
+        member("expiration", integer(), "Unix time in milliseconds after which no block accepts it"),
+        member("timestamp", integer(), "Unix time of its creation in milliseconds"),
+        member("fee_limit", integer(), "Maximum TRX that the owner burns for energy, in sun"),
     ];
     schema.required = vec!["contract"];
     schema.example = Some(stated_example());
     MetaSchemaRef::Inline(Box::new(schema))
 } }
 
-impl ParseFromJSON for StatedTransaction {
+impl ParseFromJSON for TransactionJson {
     fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
         let value = value.filter(Value::is_object);
         value.map(Self).ok_or_else(|| ParseError::custom("must be an object"))
     }
 }
 
-impl ToJSON for StatedTransaction {
+impl ToJSON for TransactionJson {
     fn to_json(&self) -> Option<Value> {
         Some(self.0.clone())
     }
@@ -118,7 +132,7 @@ pub struct SignedTransactionBody {
     #[oai(rename = "txID", nullable)]
     pub tx_id: Option<PlainTxHash>,
     /// The transaction as JSON; must say the same as `raw_data_hex`
-    pub raw_data: StatedTransaction,
+    pub raw_data: TransactionJson,
 }
 
 /// Transaction to broadcast.
@@ -136,7 +150,7 @@ impl Example for BroadcastBody {
                 raw_data_hex: RawDataHexText::example(),
                 signature: vec![TransactionSignatureText::example()],
                 tx_id: Some(PlainTxHash::example()),
-                raw_data: StatedTransaction(stated_example()),
+                raw_data: TransactionJson(stated_example()),
             },
         }
     }
@@ -161,7 +175,11 @@ fn stated(value: Value) -> StatedValue {
         Value::Array(items) => StatedValue::List(items.into_iter().map(stated).collect()),
         Value::Object(members) => {
             let members = members.into_iter();
-            StatedValue::Object(members.map(|(name, value)| (shown(&name), stated(value))).collect())
+            StatedValue::Object(
+                members
+                    .map(|(name, value)| (shorten_name(&name), stated(value)))
+                    .collect(),
+            )
         }
         Value::Null | Value::Bool(_) => StatedValue::Other,
     }

@@ -947,7 +947,7 @@ pub enum SecureCalldata {
     /// For one request
     Single(Box<SingleCalldata>),
     /// For several requests
-    Batch(BatchCalldata),
+    Batch(Box<BatchCalldata>),
     /// For several other links
     Multicall(Box<MulticallCalldata>),
 }

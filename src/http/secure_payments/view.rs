@@ -406,7 +406,7 @@ pub(super) fn paying(ctx: &Ctx, opened: &OpenedLink, handout: &Handout, deadline
             SecureCalldata::Multicall(Box::new(multicall_calldata(opened, handout, deadline)))
         }
         SecurePaymentKind::Single => SecureCalldata::Single(Box::new(one(opened, handout, deadline))),
-        SecurePaymentKind::Batch => SecureCalldata::Batch(several(ctx, opened, handout)),
+        SecurePaymentKind::Batch => SecureCalldata::Batch(Box::new(several(ctx, opened, handout))),
     }
 }
 

@@ -1,3 +1,5 @@
+//! What is broadcast, and why other transactions are refused.
+
 mod json_form;
 
 use super::*;
@@ -11,7 +13,7 @@ use alloy::{
 };
 use serde_json::Value;
 
-const CAPS: FeeLimitCaps = FeeLimitCaps {
+const LIMITS: FeeLimits = FeeLimits {
     approval_sun: 100_000_000,
     payment_sun: 300_000_000,
 };
@@ -145,7 +147,7 @@ fn refused(sent: &SentTransaction) -> (String, String) {
 /// The messages about a transaction that is no step.
 fn no_step(sent: &SentTransaction) -> String {
     let signed = sent.check().unwrap();
-    let mut errors = errors(signed.require_step(&steps(), &CAPS, before_expiration()));
+    let mut errors = errors(signed.require_step(&steps(), &LIMITS, before_expiration()));
     assert_eq!(errors.len(), 1, "{errors:?}");
     let (field, message) = errors.remove(0);
     assert_eq!(field, RAW_DATA_HEX);
@@ -180,7 +182,7 @@ fn transactions_of_tronweb_are_steps_and_are_relayed_unchanged() {
         assert_eq!(hex::encode(signed.encoded()), parts.concat());
     }
     let first = sent(0).check().unwrap();
-    first.require_step(&steps(), &CAPS, before_expiration()).unwrap();
+    first.require_step(&steps(), &LIMITS, before_expiration()).unwrap();
 }
 
 #[test]
@@ -189,16 +191,16 @@ fn an_approval_of_this_payment_is_a_step() {
     let signed = signed_after(|transaction| {
         transaction.call.contract = approval.to.bytes();
         transaction.call.data = approval.calldata.clone().into();
-        transaction.fee_limit_sun = CAPS.approval_sun;
+        transaction.fee_limit_sun = LIMITS.approval_sun;
     });
     let signed = signed.check().unwrap();
-    signed.require_step(&steps(), &CAPS, before_expiration()).unwrap();
+    signed.require_step(&steps(), &LIMITS, before_expiration()).unwrap();
     // A wallet that has approved enough gets no approval.
     let approved = PaymentTransactions {
         approvals: Vec::new(),
         ..steps()
     };
-    let refused = errors(signed.require_step(&approved, &CAPS, before_expiration()));
+    let refused = errors(signed.require_step(&approved, &LIMITS, before_expiration()));
     assert!(
         refused[0]
             .1
@@ -330,7 +332,7 @@ fn a_fee_limit_above_the_cap_of_its_step_is_refused() {
 fn a_transaction_at_its_expiration_is_refused() {
     let signed = sent(0).check().unwrap();
     let at = DateTime::from_timestamp_millis(1_790_000_060_000).unwrap();
-    let refused = errors(signed.require_step(&steps(), &CAPS, at));
+    let refused = errors(signed.require_step(&steps(), &LIMITS, at));
     let expected = "must not have expired, and expired at 2026-09-21T14:14:20.000Z: get the calldata again and sign \
                     that transaction";
     assert_eq!(refused, [(RAW_DATA_HEX.to_owned(), expected.to_owned())]);
@@ -484,6 +486,6 @@ fn a_reference_block_does_not_change_the_step() {
         transaction.timestamp_ms += 1;
     });
     let signed = other_block.check().unwrap();
-    signed.require_step(&steps(), &CAPS, before_expiration()).unwrap();
+    signed.require_step(&steps(), &LIMITS, before_expiration()).unwrap();
     assert_ne!(Some(hex::encode(signed.tx_id())), sent(0).tx_id);
 }
