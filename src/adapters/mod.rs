@@ -17,6 +17,7 @@ pub mod rates;
 mod read_limit;
 pub mod screening;
 pub mod sealer;
+pub mod tron;
 
 use reqwest::{Client, ClientBuilder};
 use rustls::ClientConfig;

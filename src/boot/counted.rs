@@ -90,7 +90,7 @@ fn of_network(settings: &Settings, network: Network) {
     let nodes = settings
         .chains
         .get(network.id())
-        .map_or(0, |chain| chain.rpc_urls.len());
+        .map_or(0, |chain| chain.node_urls(network).len());
     for node in 1..=nodes {
         for outcome in nodes::OUTCOMES {
             let labels = [

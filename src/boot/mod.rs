@@ -28,7 +28,10 @@ mod screening_sandbox;
 pub mod serve;
 
 use crate::{
-    adapters,
+    adapters::{
+        self,
+        nodes::{ChainOptions, HttpApi},
+    },
     boot::clock::DatabaseClock,
     ctx::{
         Ctx, Partners, PayerRules, PaymentPageCaches, PaymentRules, People, RateRules, ScheduleRules, ScreeningRules,
@@ -45,7 +48,7 @@ use crate::{
     ports::{
         chain::Chains, clock::Clock, ids::Ids, off_ramp::OffRamp, rates::RateFeed, relay::Relay, screening::Screener,
     },
-    settings::{self, OffRampSource, RateSource, ScreeningSource, Settings, Synchronous, catalogue},
+    settings::{self, ChainSettings, OffRampSource, RateSource, ScreeningSource, Settings, Synchronous, catalogue},
     store::{Db, Durability},
 };
 use alloy::signers::local::PrivateKeySigner;
@@ -60,6 +63,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::sync::{Notify, Semaphore};
+use url::Url;
 
 /// Maximum number of recently issued credentials that an instance remembers.
 const ISSUED_MAX: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
@@ -239,14 +243,12 @@ pub fn context_with(
         .networks()
         .filter(|(network, chain)| chain.is_enabled(*network))
     {
-        if network.family() == Family::Tron {
-            bail!("chains.tron: this build serves EVM networks only; remove the section");
-        }
-        let rpc_urls = chain.rpc_urls.iter().map(|url| url.parse()).collect::<Result<_, _>>();
-        let options = adapters::nodes::ChainOptions {
+        let (rpc_urls, api) = node_urls(network, chain)?;
+        let options = ChainOptions {
             network,
             chain_id: network.chain_id(),
-            rpc_urls: rpc_urls.with_context(|| format!("chains.{network}.rpc_urls"))?,
+            rpc_urls,
+            api,
             confirmations: chain.confirmations,
             start_block: chain.start_block,
             agreement: chain.agreement,
@@ -255,11 +257,16 @@ pub fn context_with(
             call_timeout: Duration::from_millis(chain.call_timeout_ms),
             lookup_timeout: waits.nodes,
         };
-        let connected = adapters::evm::connect(options, settings.conversion.nodes_apart_bps())?;
-        if let Some(key) = &relayer_key {
-            relays.insert(network, connected.relay(key.clone()));
+        match network.family() {
+            Family::Evm => {
+                let connected = adapters::evm::connect(options, settings.conversion.nodes_apart_bps())?;
+                if let Some(key) = &relayer_key {
+                    relays.insert(network, connected.relay(key.clone()));
+                }
+                chains.add(network, connected.parts);
+            }
+            Family::Tron => chains.add(network, adapters::tron::connect(options, chain.fallback_wallet()?)?),
         }
-        chains.add(network, connected.parts);
     }
     let url_policy = UrlPolicy {
         allow_loopback: settings.allow_loopback(),
@@ -284,7 +291,7 @@ pub fn context_with(
         minor_share: settings.conversion.minor_share(),
         rate_ages: settings.conversion.rate_ages(),
         protocol_fee: settings.fees.protocol()?,
-        fee_limits: settings.fees.limits()?,
+        fee_limits: settings.tron_fee_limits(),
         batch_gas: settings.payouts.batch_gas,
         quotes_last: TimeDelta::seconds(settings.conversion.quote_s.into()),
         tolerance: settings.conversion.tolerance(),
@@ -382,6 +389,30 @@ pub fn context_with(
         news: Arc::new(Semaphore::new(NEWS_MAX)),
         due: Arc::new(Notify::new()),
     })
+}
+
+/// The JSON-RPC URLs of the nodes of a network, and their HTTP API if they have one.
+fn node_urls(network: Network, chain: &ChainSettings) -> anyhow::Result<(Vec<Url>, Option<HttpApi>)> {
+    let parsed = |texts: Vec<&str>| -> anyhow::Result<Vec<Url>> {
+        let urls: Result<_, _> = texts.into_iter().map(Url::parse).collect();
+        urls.with_context(|| network.node_setting())
+    };
+    if network.family() == Family::Evm {
+        return Ok((parsed(chain.rpc_urls.iter().map(String::as_str).collect())?, None));
+    }
+    let nodes = chain.tron_nodes();
+    let key = chain
+        .api_key
+        .clone()
+        .map(|key| (adapters::tron::KEY_HEADER, Secret::new(key)));
+    let api = HttpApi {
+        urls: parsed(nodes.iter().map(|node| node.api.as_str()).collect())?,
+        key,
+    };
+    Ok((
+        parsed(nodes.iter().map(|node| node.jsonrpc.as_str()).collect())?,
+        Some(api),
+    ))
 }
 
 /// Permits for work: `all` in total, of which one holder may take `each`.
@@ -505,7 +536,7 @@ fn session_rules(settings: &Settings) -> SessionRules {
 }
 
 fn origin_of(address: &str) -> String {
-    url::Url::parse(address)
+    Url::parse(address)
         .map(|url| url.origin().ascii_serialization())
         .unwrap_or_default()
 }

@@ -60,8 +60,8 @@ pub struct ChainSettings {
     /// JSON-RPC URLs of the Tron nodes: the first entry belongs to the first entry of `api_urls`, and so on. For a node
     /// without an entry it is `/jsonrpc` under its API URL.
     pub jsonrpc_urls: Vec<String>,
-    /// Key of the Tron nodes. The service sends it to every node in the header `TRON-PRO-API-KEY`, and therefore
-    /// requires https URLs for nodes on other machines.
+    /// Key of the Tron nodes. The service sends it to every API URL in the header `TRON-PRO-API-KEY`, and to a JSON-RPC
+    /// URL only if it is on the same host and port. Nodes on other machines therefore need https URLs.
     pub api_key: Option<String>,
     /// Tron wallet for which the service estimates network fees while a caller names no wallet. If absent, such a
     /// response has no estimates.

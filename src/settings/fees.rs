@@ -1,24 +1,17 @@
-//! The service's own fee, and limits of network fees.
+//! The service's own fee.
 
 use crate::domain::{
     address::Address,
     amount::{Amount, Percent},
     network::Family,
-    paying::{charge::ProtocolFee, prepared::FeeLimits},
+    paying::charge::ProtocolFee,
 };
-use anyhow::{anyhow, bail, ensure};
+use anyhow::{anyhow, bail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Largest fee limit that Tron accepts (`getMaxFeeLimit`), in TRX.
-const FEE_LIMIT_TRX_MAX: u32 = 15_000;
-
-/// Sun in one TRX.
-const SUN_PER_TRX: u64 = 1_000_000;
-
-/// Fee of the service on every payment for which it returns calldata, on top of the amount and the platform's fee, and
-/// limits of the network fees that payers sign.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+/// Fee of the service on every payment for which it returns calldata, on top of the amount and the platform's fee.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FeeSettings {
     /// Share of the amount in basis points; 0 means no fee.
@@ -32,26 +25,6 @@ pub struct FeeSettings {
     pub protocol_address: Option<String>,
     /// Tron wallet that receives the fee of payments on Tron. If absent, payments on Tron carry no such fee.
     pub protocol_tron_address: Option<String>,
-    /// Maximum TRX that the approval of a payment on Tron may cost for energy. Calldata with a higher estimate is
-    /// refused.
-    #[schemars(range(min = 1, max = 15_000))]
-    pub tron_approval_limit_trx: u32,
-    /// Maximum TRX that a payment on Tron may cost for energy. Calldata with a higher estimate is refused.
-    #[schemars(range(min = 1, max = 15_000))]
-    pub tron_payment_limit_trx: u32,
-}
-
-impl Default for FeeSettings {
-    fn default() -> Self {
-        Self {
-            protocol_bps: 0,
-            protocol_cap_usd: None,
-            protocol_address: None,
-            protocol_tron_address: None,
-            tron_approval_limit_trx: 100,
-            tron_payment_limit_trx: 300,
-        }
-    }
 }
 
 impl FeeSettings {
@@ -79,14 +52,6 @@ impl FeeSettings {
             })),
         }
     }
-
-    /// The limits of network fees. Errors: a limit that is zero or too large.
-    pub fn limits(&self) -> anyhow::Result<FeeLimits> {
-        Ok(FeeLimits {
-            approval_sun: sun("tron_approval_limit_trx", self.tron_approval_limit_trx)?,
-            payment_sun: sun("tron_payment_limit_trx", self.tron_payment_limit_trx)?,
-        })
-    }
 }
 
 /// The wallet in a setting, `Some(None)` if it is absent. `None` if it is no address of the family.
@@ -94,12 +59,4 @@ fn wallet(setting: Option<&str>, family: Family) -> Option<Option<Address>> {
     let Some(text) = setting else { return Some(None) };
     let address = Address::parse(text).ok()?;
     (address.family() == family).then_some(Some(address))
-}
-
-fn sun(setting: &str, trx: u32) -> anyhow::Result<u64> {
-    ensure!(
-        (1..=FEE_LIMIT_TRX_MAX).contains(&trx),
-        "fees.{setting}: must be 1 to {FEE_LIMIT_TRX_MAX}"
-    );
-    Ok(u64::from(trx) * SUN_PER_TRX)
 }

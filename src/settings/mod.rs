@@ -21,6 +21,7 @@ mod webhooks;
 use crate::domain::{
     client_id::normalise_domain,
     network::{Family, Network},
+    paying::prepared::FeeLimits,
     registration,
 };
 use anyhow::{Context, bail};
@@ -535,6 +536,16 @@ impl Settings {
         self.chains
             .iter()
             .filter_map(|(id, chain)| Network::from_id(id).map(|network| (network, chain)))
+    }
+
+    /// Maximum network fees that payers on Tron sign.
+    pub fn tron_fee_limits(&self) -> FeeLimits {
+        let default = ChainSettings::default();
+        let tron = self.chains.get(Network::Tron.id()).unwrap_or(&default);
+        FeeLimits {
+            approval_sun: tron.approval_fee_limit_sun(),
+            payment_sun: tron.payment_fee_limit_sun(),
+        }
     }
 
     /// Checks what types cannot express.
