@@ -16,7 +16,7 @@ use std::{
 pub const DOCUMENTS: [&str; 2] = ["v2", "auth"];
 
 /// Examples that cannot succeed with any value, the status that they return instead, and why.
-pub const REFUSED: [(&str, u16, &str); 6] = [
+pub const REFUSED: [(&str, u16, &str); 7] = [
     (
         "endSession",
         404,

@@ -10,6 +10,7 @@ use crate::{
         links::{link_of, payout_of, token_of},
         wallet::token,
     },
+    tron_broadcast::approval,
 };
 use poem::http::Method;
 use prs::http::gate::scheme::Scheme;
@@ -25,7 +26,7 @@ type Statuses = [u16; 8];
 
 /// Each operation with two rows of statuses: for credentials of the link's tenant, and for credentials of another
 /// tenant.
-const CELLS: [(&str, Statuses, Statuses); 15] = [
+const CELLS: [(&str, Statuses, Statuses); 16] = [
     (
         "createSecurePayment",
         [403, 201, 201, 201, 201, 201, 403, 403],
@@ -393,6 +394,7 @@ impl Stranger {
             "/v2/secure-payments/batch-payouts" => json!({ "tokens": tokens }),
             "/v2/secure-payments/multicall-payouts" => json!({ "childTokens": tokens }),
             "/v2/secure-payments/fees/preview" => json!({ "amount": "1", "currency": "USDC", "flow": "pay" }),
+            path if path.ends_with("/tron/broadcast") => approval(),
             path if path.ends_with("/intent") && path.starts_with("/v2") => {
                 json!({ "txHash": HASH, "chain": "SEPOLIA", "token": "FAU" })
             }

@@ -12,3 +12,4 @@ mod chain_faults;
 mod evm;
 mod http_floor;
 mod store;
+mod tron;
