@@ -2,12 +2,12 @@
 
 use crate::{
     domain::secure_payment::broadcast::{SentTransaction, StatedValue},
-    http::forms::{reason::shorten_name, shape::shape, text::text},
+    http::forms::{reason::shorten_name, shape::shape, text::text, unsigned::TronContract},
 };
 use poem_openapi::{
     Object,
-    registry::{MetaSchema, MetaSchemaRef},
-    types::{Example, ParseError, ParseFromJSON, ParseResult, ToJSON},
+    registry::{MetaSchema, MetaSchemaRef, Registry},
+    types::{Example, ParseError, ParseFromJSON, ParseResult, ToJSON, Type},
 };
 use serde_json::{Value, json};
 
@@ -45,10 +45,24 @@ text! {
 #[derive(Debug, Clone, PartialEq)]
 pub struct TransactionJson(Value);
 
-shape! { TransactionJson, "TransactionJson", {
+/// Largest integer that every JSON parser reads exactly. Real values are far below it.
+const INTEGER_MAX: f64 = 9_007_199_254_740_991.0;
+
+/// Name of the type in the documents.
+const TRANSACTION_JSON: &str = "TronTransactionJson";
+
+shape! {
+    TransactionJson, TRANSACTION_JSON, { MetaSchemaRef::Reference(TRANSACTION_JSON.to_owned()) },
+    |registry: &mut Registry| {
+        TronContract::register(registry);
+        registry.create_schema::<Self, _>(TRANSACTION_JSON.to_owned(), |_| transaction_schema());
+    }
+}
+
+fn transaction_schema() -> MetaSchema {
     let mut contract = MetaSchema::new("array");
     contract.description = Some("The contract call");
-    contract.items = Some(Box::new(MetaSchemaRef::Inline(Box::new(MetaSchema::ANY))));
+    contract.items = Some(Box::new(TronContract::schema_ref()));
     contract.min_items = Some(1);
     contract.max_items = Some(16);
     contract.example = Some(stated_example()["contract"].clone());
@@ -62,6 +76,7 @@ shape! { TransactionJson, "TransactionJson", {
     };
     let integer = || MetaSchema {
         minimum: Some(0.0),
+        maximum: Some(INTEGER_MAX),
         ..MetaSchema::new_with_format("integer", "int64")
     };
     let digits = |length| MetaSchema {
@@ -70,18 +85,36 @@ shape! { TransactionJson, "TransactionJson", {
         ..MetaSchema::new("string")
     };
     let mut schema = MetaSchema::new("object");
+    schema.description =
+        Some("The same transaction as JSON, as wallets write it. It has to say what `raw_data_hex` says");
     schema.properties = vec![
         ("contract", MetaSchemaRef::Inline(Box::new(contract))),
-        member("ref_block_bytes", digits(4), "Last two bytes of the number of the block to which it refers"),
-        member("ref_block_hash", digits(16), "Bytes 8 to 15 of the id of the block to which it refers"),
-        member("expiration", integer(), "Unix time in milliseconds after which no block accepts it"),
+        member(
+            "ref_block_bytes",
+            digits(4),
+            "Last two bytes of the number of the block to which it refers",
+        ),
+        member(
+            "ref_block_hash",
+            digits(16),
+            "Bytes 8 to 15 of the id of the block to which it refers",
+        ),
+        member(
+            "expiration",
+            integer(),
+            "Unix time in milliseconds after which no block accepts it",
+        ),
         member("timestamp", integer(), "Unix time of its creation in milliseconds"),
-        member("fee_limit", integer(), "Maximum TRX that the owner burns for energy, in sun"),
+        member(
+            "fee_limit",
+            integer(),
+            "Maximum TRX that the owner burns for energy, in sun",
+        ),
     ];
     schema.required = vec!["contract"];
     schema.example = Some(stated_example());
-    MetaSchemaRef::Inline(Box::new(schema))
-} }
+    schema
+}
 
 impl ParseFromJSON for TransactionJson {
     fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
