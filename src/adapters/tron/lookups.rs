@@ -40,8 +40,8 @@ sol! {
 /// Maximum size of an account, a list of prices or a contract result.
 const VALUE_BYTES_MAX: usize = 256 * 1_024;
 
-/// Owner of contract calls that concern no account. The account does not have to exist.
-const ANYBODY: EvmAddress = EvmAddress::ZERO;
+/// Owner of contract calls that concern no account; nodes accept an account that does not exist.
+const NO_ACCOUNT: EvmAddress = EvmAddress::ZERO;
 
 #[derive(Deserialize)]
 struct StatedAccount {
@@ -163,7 +163,7 @@ fn hex_address(address: EvmAddress) -> String {
 }
 
 async fn call<C: SolCall>(line: &NodeLookup, contract: EvmAddress, call: &C) -> Result<C::Return, NodeFailure> {
-    let executed = execute(line, ANYBODY, contract, &call.abi_encode()).await?;
+    let executed = execute(line, NO_ACCOUNT, contract, &call.abi_encode()).await?;
     let returned = executed.returned.map_err(NodeFailure::Reverted)?;
     C::abi_decode_returns_validate(&returned).map_err(|_| {
         NodeFailure::Untrue(format!(

@@ -1,4 +1,4 @@
-//! What is broadcast, and why other transactions are refused.
+//! Tests of which signed transactions are broadcast, and of the message that each other transaction gets.
 
 mod json_form;
 
