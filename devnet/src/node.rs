@@ -130,7 +130,7 @@ fn package(system: &str, processor: &str) -> Option<&'static str> {
     }
 }
 
-fn on_path(program: &str) -> Option<PathBuf> {
+pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?)
         .map(|folder| folder.join(program))
         .find(|path| is_executable(path))

@@ -170,12 +170,17 @@ async fn requests_mine_blocks_if_the_clock_is_the_wall() {
         ..TronOptions::default()
     };
     let chain = TronDevnet::start(options).await.unwrap();
+    let mut blocks = chain.blocks();
     let start = chain.state(0).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(3_100)).await;
-    assert_eq!(chain.state(0).await.unwrap().head_number, start.head_number);
+    let moved = chain.forward(Duration::from_mins(1)).await.unwrap();
+    assert_eq!(moved.head_number, start.head_number);
     call(&chain, 0, "/wallet/getnowblock", json!({})).await;
     call(&chain, 0, "/wallet/getnowblock", json!({})).await;
-    assert_eq!(chain.state(0).await.unwrap().head_number, start.head_number + 1);
+    let mined = chain.state(0).await.unwrap();
+    assert_eq!(mined.head_number, start.head_number + 1);
+    assert!(mined.head_time_ms >= start.head_time_ms + 60_000);
+    blocks.changed().await.unwrap();
+    assert_eq!(*blocks.borrow(), 1);
 }
 
 #[tokio::test]

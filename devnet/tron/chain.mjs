@@ -10,6 +10,8 @@ import { signerOf, transactionBytes, withoutEmpty } from './transactions.mjs';
 const LARGEST_LIFETIME_MS = 24 * 3600 * 1000;
 const LARGEST_BYTES = 500 * 1024;
 const REFERENCE_BLOCKS = 65_536;
+/** Smallest time between blocks on the clock of the machine. With slots, each payment would take blocks from the future. */
+const SHORT_STEP_MS = 1000;
 export const LARGEST_FEE_LIMIT = 15_000_000_000;
 export const ACCOUNT_CREATION_FEE = 100_000;
 export const NEW_ACCOUNT_FEE = 1_000_000;
@@ -37,11 +39,15 @@ export class Chain {
   hold = false;
   /** Accepted transactions that wait for a block. */
   pending = [];
+  /** Is called after every block. */
+  onBlock = () => {};
   #anvil;
   /** The newest block of the EVM node: one for each executed call. */
   #evmNumber;
   #evmTime;
   #nextTime;
+  /** By how much the clock `wall` is ahead of the clock of the machine. */
+  #aheadMs = 0;
   #places = new Map();
   #queue = Promise.resolve();
 
@@ -97,18 +103,30 @@ export class Chain {
   get nextTime() {
     const parent = this.headTime;
     if (this.#nextTime > parent) return this.#nextTime;
-    if (this.clock === 'wall') return Math.max(parent + SLOT_MS, Math.floor(Date.now() / SLOT_MS) * SLOT_MS);
+    if (this.clock === 'wall') return Math.max(parent + SHORT_STEP_MS, Math.floor(this.#now() / SLOT_MS) * SLOT_MS);
     return parent + this.stepMs;
   }
 
+  #now() {
+    return Date.now() + this.#aheadMs;
+  }
+
+  /** Moves the clock `wall` forward; the next block has the new time. */
+  forward(ms) {
+    this.#aheadMs += ms;
+  }
+
   /**
-   * Mines one block if the blocks follow the clock of the machine and the next slot has come. Every request calls this,
-   * so that an idle chain costs nothing.
+   * Mines one block if the blocks follow the clock of the machine, and the next slot has come or a transaction is not
+   * solid yet. Every request calls this, so that an idle chain costs nothing, and a payment is solid after a few
+   * requests.
    */
-  async follow() {
+  async follow(solidLag) {
     if (this.clock !== 'wall') return;
     await this.exclusive(async () => {
-      if (Date.now() >= this.headTime + SLOT_MS) await this.#minePending();
+      const recent = this.blocks.slice(this.blocks.length - solidLag);
+      const isOpen = recent.some(({ transactions }) => transactions.length > 0);
+      if (isOpen || this.#now() >= this.headTime + SLOT_MS) await this.#minePending();
     });
   }
 
@@ -318,6 +336,7 @@ export class Chain {
     block.evmNumber = this.#evmNumber;
     transactions.forEach(({ id }, index) => this.#places.set(id, { number, index }));
     this.blocks.push(block);
+    this.onBlock(block);
   }
 }
 

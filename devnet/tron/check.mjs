@@ -379,5 +379,15 @@ await check('time can be moved, so that a transaction expires', async () => {
   await refused(transaction, 'TRANSACTION_EXPIRATION_ERROR');
 });
 
+await check('on the clock of the machine, requests make a payment solid without waiting', async () => {
+  await control({ clock: 'wall' });
+  const { txID } = await pay({ amount: 9_100_000 });
+  for (let request = 0; request < 2; request++) await read('/wallet/getnowblock');
+  const { headNumber, solidNumber } = await control({});
+  assert.equal((await tronWeb.trx.getTransactionInfo(txID)).blockNumber, solidNumber);
+  await read('/wallet/getnowblock');
+  assert.equal((await control({ clock: 'manual' })).headNumber, headNumber);
+});
+
 const calls = { control, read, post, rpc, pay, blockAt, infoOf };
 await checkLies({ assert, check, faults, ...calls, ready, EVENT, url, liarUrl });

@@ -65,6 +65,7 @@ const SETTINGS = {
     if (whole(timestamp, 'nextTimeMs') <= chain.headTime) throw new Error('nextTimeMs must be after the newest block');
     chain.nextTime = timestamp;
   },
+  forwardMs: ({ chain }, ms) => chain.forward(whole(ms, 'forwardMs')),
   energyPrice: ({ chain }, price) => {
     chain.energyPrice = Math.max(whole(price, 'energyPrice'), 1);
   },

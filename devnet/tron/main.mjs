@@ -70,7 +70,7 @@ async function respond(context, request) {
       return [400, { error: error.message }];
     }
   }
-  await chain.follow();
+  await chain.follow(view.solidLag);
   if (view.lies.slow) await pause(view.lies.slow.ms);
   const refusal = refusalOf(view.lies, pathname);
   if (refusal) return refusal;
@@ -108,7 +108,8 @@ function serve(context, port) {
   });
 }
 
-async function start(anvilUrl, { ports = [0], solidLag = 2, startTimeMs, clock = 'manual', endWithStdin }) {
+async function start(anvilUrl, options) {
+  const { ports = [0], solidLag = 2, startTimeMs, clock = 'manual', endWithStdin, printBlocks } = options;
   if (endWithStdin) process.stdin.on('end', () => process.exit(0)).resume();
   const anvil = new Anvil(anvilUrl);
   const accounts = Array.from({ length: ACCOUNT_COUNT }, (_, index) => {
@@ -127,6 +128,7 @@ async function start(anvilUrl, { ports = [0], solidLag = 2, startTimeMs, clock =
   // The newest and the solid block are never block 0, whose header has neither a number nor a time.
   await chain.mine(solidLag + 1);
   chain.clock = clock;
+  if (printBlocks) chain.onBlock = ({ number }) => console.log(`block ${number}`);
   const apiUrls = [];
   for (const port of ports) {
     apiUrls.push(await serve({ chain, anvil, tokenOwner, view: new NodeView(chain, solidLag) }, port));

@@ -17,7 +17,10 @@ use std::{
 use anyhow::{Context as _, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use tokio::{sync::oneshot, time::timeout};
+use tokio::{
+    sync::{oneshot, watch},
+    time::timeout,
+};
 
 pub use lies::{TronForgedPayment, TronLie};
 pub use settings::{TronAccountChange, TronMint, TronTokenChange};
@@ -41,7 +44,8 @@ pub enum TronClock {
     /// A block comes one step after its parent. Blocks come only from transactions and from [`TronDevnet::mine`].
     #[default]
     Manual,
-    /// A block has the time of the machine, and a request mines one if three seconds have passed.
+    /// A block has the time of the machine. A request mines one if three seconds have passed or if a transaction is not
+    /// solid yet.
     Wall,
 }
 
@@ -145,6 +149,7 @@ pub struct TronDevnet {
 impl TronDevnet {
     /// Starts the EVM node and the server.
     pub async fn start(options: TronOptions) -> anyhow::Result<Self> {
+        TronServer::check_installed()?;
         let evm = node::Node::start(&node::Options {
             chain_id: TRON_CHAIN_ID,
             ..node::Options::default()
@@ -161,9 +166,14 @@ impl TronDevnet {
         })
     }
 
-    /// Addresses, accounts and URLs, as `prs dev --json` prints them.
+    /// Addresses, accounts and URLs.
     pub fn summary(&self) -> &TronSummary {
         &self.server.summary
+    }
+
+    /// Counts the blocks, so that a caller can wait for the next one without polling.
+    pub fn blocks(&self) -> watch::Receiver<u64> {
+        self.server.blocks.clone()
     }
 
     /// The URL of a node's HTTP API. Its JSON-RPC is at `/jsonrpc`.
@@ -215,6 +225,12 @@ impl TronDevnet {
         self.control(0, &json!({ "stepMs": step_ms })).await
     }
 
+    /// Moves the clock of the blocks forward if it is [`TronClock::Wall`].
+    pub async fn forward(&self, by: Duration) -> anyhow::Result<TronNodeState> {
+        self.control(0, &json!({ "forwardMs": u64::try_from(by.as_millis())? }))
+            .await
+    }
+
     /// Sets the price of energy in sun.
     pub async fn set_energy_price(&self, price_sun: u64) -> anyhow::Result<TronNodeState> {
         self.control(0, &json!({ "energyPrice": price_sun })).await
@@ -257,9 +273,21 @@ impl TronDevnet {
 struct TronServer {
     child: Child,
     summary: TronSummary,
+    blocks: watch::Receiver<u64>,
 }
 
 impl TronServer {
+    /// Errors: something is not installed. The error says what to do.
+    fn check_installed() -> anyhow::Result<()> {
+        if node::on_path("node").is_none() {
+            bail!("the stand-in for Tron needs Node.js: install it and put `node` on the PATH");
+        }
+        if !dir().join("node_modules/tronweb").is_dir() {
+            bail!("tronweb, the library of the stand-in for Tron, is not installed: {}", repair_command());
+        }
+        Ok(())
+    }
+
     async fn start(evm_url: &str, options: &TronOptions) -> anyhow::Result<Self> {
         let settings = json!({
             "ports": vec![0; options.nodes],
@@ -267,6 +295,7 @@ impl TronServer {
             "startTimeMs": options.start_time_ms,
             "clock": options.clock,
             "endWithStdin": true,
+            "printBlocks": true,
         });
         let mut child = Command::new("node")
             .arg(dir().join("tron/main.mjs"))
@@ -277,14 +306,19 @@ impl TronServer {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .context("the stand-in for Tron needs Node.js: put `node` on the PATH")?;
+            .context("the stand-in for Tron cannot be started")?;
         let (sender, line) = oneshot::channel();
+        let (block_sender, blocks) = watch::channel(0);
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         // Both threads end with the process.
         thread::spawn(move || {
-            let first = stdout.and_then(|stdout| BufReader::new(stdout).lines().next());
+            let mut lines = stdout.into_iter().flat_map(|stdout| BufReader::new(stdout).lines());
             // If the caller abandoned the start, the receiver is gone, and the line is not needed.
-            let _ = sender.send(first);
+            let _ = sender.send(lines.next());
+            // After the first line, each line reports a block.
+            for _ in lines.map_while(Result::ok) {
+                block_sender.send_modify(|count| *count += 1);
+            }
         });
         let complaints = thread::spawn(move || {
             let mut text = String::new();
@@ -303,14 +337,16 @@ impl TronServer {
             Ok(_) => {
                 let text = complaints.join().unwrap_or_default();
                 let repair = repair_command();
-                Err(anyhow!(
-                    "the stand-in for Tron ended during its start ({repair} if it is not installed): {text}"
-                ))
+                Err(anyhow!("the stand-in for Tron ended during its start (if packages are missing, {repair}): {text}"))
             }
             Err(_) => Err(anyhow!("the stand-in for Tron did not start in time")),
         };
         match summary {
-            Ok(summary) => Ok(Self { child, summary }),
+            Ok(summary) => Ok(Self {
+                child,
+                summary,
+                blocks,
+            }),
             Err(error) => {
                 end(&mut child);
                 Err(error)
