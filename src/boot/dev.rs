@@ -1,4 +1,4 @@
-//! `prs dev`: the whole service on one machine, with its own local chain.
+//! `prs dev`: the whole service on one machine, with its own local chains.
 
 use super::{
     clock::MovableClock,
@@ -8,7 +8,7 @@ use super::{
     process::Process,
     rate_feed,
     role::Role,
-    sandbox::{LocalTime, LocalWallet},
+    sandbox::{LocalChains, LocalTime, LocalWallet},
     screening_sandbox, serve,
 };
 use crate::{
@@ -56,8 +56,9 @@ use devnet::{
     BlockTime, Devnet, Options, RELAYER_INDEX,
     off_ramp::{self, Now, OffRampSandbox, SandboxKey, Teller},
     safe::SafeVersion,
+    tron::{TronClock, TronDevnet, TronOptions},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
     net::{SocketAddr, TcpListener},
@@ -68,8 +69,12 @@ use std::{
 /// Prefixes of webhook headers. Receivers written for the published service read the headers with the second prefix.
 const HEADER_PREFIXES: [&str; 2] = ["x-service", "x-request-network"];
 
-/// Interval between two polls of the local chain.
+/// Interval between two polls of the local EVM chain.
 const POLL_MS: u64 = 50;
+
+/// Interval between two polls of the local chain of Tron. Every poll may mine a block, so polls are rare while no payment
+/// is expected. A block ends the pause, so a payment does not wait for the interval.
+const TRON_POLL_MS: u64 = 500;
 
 /// Error message when `prs dev` is started with a settings file.
 pub(super) const NO_FILE: &str = "`prs dev` has its own settings and reads no settings file; from the environment it \
@@ -159,7 +164,7 @@ pub(super) fn log_settings() -> anyhow::Result<LogSettings> {
     Ok(log)
 }
 
-/// Runs until interrupted. The chain is deleted when the process ends, and also the database unless `--data` is set.
+/// Runs until interrupted. The chains are deleted when the process ends, and also the database unless `--data` is set.
 pub async fn run(arguments: &DevArguments) -> anyhow::Result<()> {
     check_environment()?;
     let block_time = arguments.block_ms.map_or(BlockTime::Instant, BlockTime::EveryMs);
@@ -173,13 +178,32 @@ pub async fn run(arguments: &DevArguments) -> anyhow::Result<()> {
         .unwrap_or_else(|| std::env::temp_dir().join(format!("prs-dev-{}", std::process::id())));
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let _lock = lock(&folder)?;
-    let chain = Arc::new(Devnet::start(options).await.context("local chain")?);
-    let result = serve_on(arguments, &chain, &folder).await;
+    let (evm, tron) = tokio::join!(Devnet::start(options), start_tron());
+    let chains = LocalChains {
+        evm: Arc::new(evm.context("local chain")?),
+        tron: tron.map(Arc::new),
+    };
+    let result = serve_on(arguments, &chains, &folder).await;
     if kept.is_none() {
         // The folder belongs to this process only; if it cannot be removed, it is left to the system.
         let _ = std::fs::remove_dir_all(&folder);
     }
     result
+}
+
+/// Starts the local chain of Tron. Without what it needs on this machine, the log says what to install, and `prs dev` runs
+/// without Tron.
+async fn start_tron() -> Option<TronDevnet> {
+    let options = TronOptions {
+        clock: TronClock::Wall,
+        ..TronOptions::default()
+    };
+    let started = TronDevnet::start(options).await;
+    let inspected = started.inspect_err(|error| {
+        let error = format!("{error:#}");
+        tracing::warn!(error, "`prs dev` runs without Tron");
+    });
+    inspected.ok()
 }
 
 /// Locks the folder of a database for this process. Two processes have two chains, and a shared database would contain
@@ -197,7 +221,8 @@ fn lock(folder: &std::path::Path) -> anyhow::Result<std::fs::File> {
     }
 }
 
-async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::path::Path) -> anyhow::Result<()> {
+async fn serve_on(arguments: &DevArguments, chains: &LocalChains, folder: &std::path::Path) -> anyhow::Result<()> {
+    let LocalChains { evm: chain, tron } = chains;
     let mut settings = Settings::development(SocketAddr::from(([127, 0, 0, 1], port(arguments.port)?)));
     // Rate limits would hinder experiments.
     settings.rate_limits.enabled = false;
@@ -226,6 +251,9 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
     settings
         .chains
         .insert("sepolia".to_owned(), chain_settings(chain, rpc_urls));
+    if let Some(tron) = tron {
+        settings.chains.insert("tron".to_owned(), tron_settings(tron));
+    }
     settings.relayer.private_key = Some(chain.accounts()[RELAYER_INDEX].private_key.to_string());
     let (feed, feed_url) = rate_feed::bind().await.context("sandbox of rates")?;
     settings.partners.rates = RateSource::Sandbox;
@@ -264,9 +292,11 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
     let partner = serve_off_ramp(&settings, bank, clock.clone())?;
     flows::rates::refresh::now_once(&ctx).await?;
     accept_rates(&ctx).await?;
-    // An existing database contains read positions and transactions on the chain of an earlier run. That chain no
-    // longer exists, so they are deleted.
-    store::cursors::forget(ctx.db.writer(), Network::Sepolia).await?;
+    // An existing database contains read positions and transactions on the chains of an earlier run. Those chains no
+    // longer exist, so they are deleted.
+    for network in [Network::Sepolia, Network::Tron] {
+        store::cursors::forget(ctx.db.writer(), network).await?;
+    }
     store::relays::forget(ctx.db.writer(), Network::Sepolia).await?;
     let seeded = seed(&ctx, chain).await?;
     let payee = chain.accounts().get(PAYEE_INDEX).context("too few accounts")?;
@@ -287,8 +317,11 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
         let blocks = chain.tell_blocks().await?;
         process.news.insert(Network::Sepolia, BlockNotices::new(blocks));
     }
+    if let Some(tron) = tron {
+        process.news.insert(Network::Tron, BlockNotices::new(tron.blocks()));
+    }
     process.room = Some(DevRoom {
-        time: Arc::new(LocalTime::new(clock, chain.clone())),
+        time: Arc::new(LocalTime::new(clock, chains.clone())),
         rates: sandbox,
         screening,
         off_ramp: partner,
@@ -322,6 +355,7 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
         "sessionToken": session.reveal(),
         "offRampOutcomes": off_ramp::outcomes().into_iter().collect::<BTreeMap<_, _>>(),
         "chain": chain.summary("sepolia"),
+        "tron": tron.as_deref().map(tron_summary),
     });
     let is_json = arguments.json;
     serve::run_with(&settings, ctx, process, move || {
@@ -349,6 +383,10 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
             println!(
                 "Local chain       {}",
                 line["chain"]["rpcUrl"].as_str().unwrap_or_default()
+            );
+            println!(
+                "Local Tron        {}",
+                line["tron"]["apiUrl"].as_str().unwrap_or("not running; the log says what it needs")
             );
             for (what, outcome) in off_ramp::outcomes() {
                 println!("Payer, {what:<21} {outcome}");
@@ -459,6 +497,30 @@ pub fn chain_settings(chain: &Devnet, rpc_urls: Vec<String>) -> ChainSettings {
         tokens: texts(&named_tokens),
         ..ChainSettings::default()
     }
+}
+
+/// The settings of the local chain of Tron. Its contracts and tokens have their public addresses, and the last account
+/// is the wallet for estimates without a wallet.
+fn tron_settings(tron: &TronDevnet) -> ChainSettings {
+    let summary = tron.summary();
+    ChainSettings {
+        api_urls: summary.api_urls.clone(),
+        fallback_address: summary.accounts.last().map(|account| account.address.clone()),
+        poll_ms: TRON_POLL_MS,
+        ..ChainSettings::default()
+    }
+}
+
+/// The facts about the local chain of Tron that `prs dev --json` prints.
+fn tron_summary(tron: &TronDevnet) -> Value {
+    let summary = tron.summary();
+    json!({
+        "apiUrl": summary.api_urls.first(),
+        "network": summary.network,
+        "accounts": summary.accounts,
+        "contracts": summary.contracts,
+        "tokens": summary.tokens,
+    })
 }
 
 struct Seeded {

@@ -16,21 +16,31 @@ use chrono::{DateTime, TimeDelta, Utc};
 use devnet::{
     Devnet,
     off_ramp::{self, OffRampSandbox},
+    tron::TronDevnet,
 };
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-/// Moves the clock of the service and of the local chain together.
+/// Moves the clock of the service and of the local chains together.
 pub(super) struct LocalTime {
     clock: Arc<MovableClock>,
-    chain: Mutex<Arc<Devnet>>,
+    chains: Mutex<LocalChains>,
+}
+
+/// The local chains.
+#[derive(Clone)]
+pub(super) struct LocalChains {
+    /// The EVM chain.
+    pub(super) evm: Arc<Devnet>,
+    /// The chain of Tron, if this machine has what it needs.
+    pub(super) tron: Option<Arc<TronDevnet>>,
 }
 
 impl LocalTime {
-    pub(super) fn new(clock: Arc<MovableClock>, chain: Arc<Devnet>) -> Self {
+    pub(super) fn new(clock: Arc<MovableClock>, chains: LocalChains) -> Self {
         Self {
             clock,
-            chain: Mutex::new(chain),
+            chains: Mutex::new(chains),
         }
     }
 }
@@ -39,12 +49,17 @@ impl LocalTime {
 impl TimeMachine for LocalTime {
     async fn forward(&self, by: TimeDelta) -> anyhow::Result<DateTime<Utc>> {
         let by = by.to_std().context("time only moves forward")?;
-        // Clock changes run one after the other, so that the two clocks stay equal.
-        let chain = self.chain.lock().await;
-        chain
+        // Clock changes run one after the other, so that the clocks stay equal.
+        let chains = self.chains.lock().await;
+        chains
+            .evm
             .increase_time(by.as_secs())
             .await
             .context("the time of the local chain could not be moved forward")?;
+        if let Some(tron) = &chains.tron {
+            let moved = tron.forward(by).await;
+            moved.context("the time of the local chain of Tron could not be moved forward")?;
+        }
         self.clock.forward(by);
         Ok(self.clock.now())
     }

@@ -76,7 +76,7 @@ fn main() -> ExitCode {
 
 /// Runs the faults, prints their results, and fails if anything was lost, doubled, changed or violated.
 fn run(options: &Options) -> Outcome {
-    packages::ensure_chain_node()?;
+    packages::ensure_local_chains()?;
     let prs = workspace::build_prs()?;
     let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(0_u8));
     let evidence = workspace::target_directory()?.join("xtask/crash");

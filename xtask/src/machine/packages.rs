@@ -89,12 +89,9 @@ pub fn ensure_python_packages(lock: &Path, folder: &Path) -> Result<PathBuf> {
     Ok(programs)
 }
 
-/// Ensures that a local chain node is installed: one that the machine has, or else the pinned npm package of `devnet/`.
-pub fn ensure_chain_node() -> Result<()> {
-    if std::env::var_os("PRS_ANVIL").is_some() || command::find_program("anvil").is_some() {
-        return Ok(());
-    }
-    fetch("devnet", "the local chain node")
+/// Ensures that the pinned npm packages of the local chains are installed: the node, the published contracts and tronweb.
+pub fn ensure_local_chains() -> Result<()> {
+    fetch("devnet", "the local chains")
 }
 
 /// Ensures that the other job queues, with which the delivery benchmark compares the service, are installed, and also

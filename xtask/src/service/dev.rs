@@ -43,7 +43,7 @@ impl Dev {
     /// Builds `prs dev`, starts it with these environment variables, and waits until it is ready. The log file is named
     /// after `name`.
     pub fn start(options: &StartOptions, name: &str, settings: &[(&str, &str)]) -> Result<Self> {
-        packages::ensure_chain_node()?;
+        packages::ensure_local_chains()?;
         let prs = workspace::build_prs()?;
         let log = scratch()?.join(format!("{name}.log"));
         let mut command = Command::new(prs);

@@ -44,7 +44,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let durable = needs(&options.names, &ON_DURABLE_POSTGRES);
     let durable = durable.then(|| Postgres::start_durable(&[])).transpose()?;
     if needs(&options.names, &ON_CHAIN) {
-        packages::ensure_chain_node()?;
+        packages::ensure_local_chains()?;
     }
     if needs(&options.names, &IN_BROWSER) {
         packages::ensure_browser()?;

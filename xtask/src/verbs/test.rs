@@ -109,7 +109,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     if needs_browser()? {
         tolerate_outside_ci("browser tests", packages::ensure_browser())?;
     }
-    packages::ensure_chain_node()?;
+    packages::ensure_local_chains()?;
     tolerate_outside_ci("verifiers of webhooks", packages::ensure_webhook_verifiers())?;
     let postgres = if with_plans {
         Some(Postgres::start_recording()?)
@@ -167,7 +167,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
 /// Runs the tests that use PostgreSQL, or those of them with one of the names, and checks the plans of their
 /// statements.
 pub(crate) fn plans(names: &[String]) -> Outcome {
-    packages::ensure_chain_node()?;
+    packages::ensure_local_chains()?;
     let postgres = Postgres::start_recording()?;
     let nextest = command::capture(workspace::cargo().args(["nextest", "--version"])).is_ok();
     let url = postgres.url();
@@ -185,7 +185,7 @@ pub(crate) fn plans(names: &[String]) -> Outcome {
 
 /// Measures with a release build how much a greedy tenant slows down a modest tenant. A missed goal is a failure.
 fn abuse() -> Outcome {
-    packages::ensure_chain_node()?;
+    packages::ensure_local_chains()?;
     packages::ensure_program("taskset", &["util-linux"])?;
     let postgres = Postgres::start()?;
     let bench = |further: &[&str]| {
