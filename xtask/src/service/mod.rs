@@ -7,3 +7,4 @@ pub mod dev;
 pub mod hooks;
 pub mod permit;
 pub mod ready;
+pub mod tron;

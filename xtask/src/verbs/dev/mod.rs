@@ -8,12 +8,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
+use serde_json::{Value, json};
 use xtask::machine::command::{self, POLL};
 use xtask::machine::failure::{Failure, Outcome};
 use xtask::service::chain;
 use xtask::service::dev::{Dev, StartOptions, scratch};
 use xtask::service::ready::{Ready, sample_request};
+use xtask::service::tron;
 
 /// Options of `cargo xtask dev`.
 #[derive(Debug, clap::Args)]
@@ -35,6 +36,15 @@ enum Verb {
     Sign {
         /// A file with the response of POST /v2/payouts. Default: standard input
         answer: Option<PathBuf>,
+    },
+    /// Sign the transactions of a response on Tron with a local account, and print a body for POST
+    /// /v2/secure-payments/{token}/tron/broadcast for each
+    SignTron {
+        /// A file with the response of GET …/pay; `-` reads standard input
+        answer: PathBuf,
+        /// Index of the signing account of the local chain of Tron, from 0 to 9
+        #[arg(long, default_value_t = 0)]
+        account: usize,
     },
 }
 
@@ -61,6 +71,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
             println!("{}", sign::sign(&running()?, answer.as_deref())?);
             return Ok(());
         }
+        Some(Verb::SignTron { answer, account }) => return Ok(sign_tron(answer, *account)?),
         None => {}
     }
     let mut service = Dev::start(&options.service, "dev", &[])?;
@@ -118,6 +129,15 @@ fn pay(options: &PayOptions) -> Result<()> {
     Ok(())
 }
 
+fn sign_tron(answer: &Path, account: usize) -> Result<()> {
+    let ready = running()?;
+    let key = ready.member(&format!("/tron/accounts/{account}/privateKey"))?;
+    for transaction in tron::sign(&read_answer(answer)?, key)? {
+        println!("{}", json!({ "signedTransaction": transaction }));
+    }
+    Ok(())
+}
+
 fn read_answer(path: &Path) -> Result<Value> {
     let text = match path.to_str() {
         Some("-") => std::io::read_to_string(std::io::stdin()),
@@ -141,6 +161,8 @@ fn print_instructions(ready: &Ready, log: &Path) -> Result<()> {
         println!("  a link       {link}");
     }
     println!("  local chain  {}", ready.member("/chain/rpcUrl")?);
+    let api_url = ready.member("/tron/apiUrl");
+    println!("  local Tron   {}", api_url.unwrap_or("not running; the log says what it needs"));
     println!("  log          {}", log.display());
     println!();
     println!("create a request:");
