@@ -47,7 +47,7 @@ pub(crate) struct Options {
     /// Port of this machine on which the receiver listens
     #[arg(long, default_value_t = 0)]
     pub(crate) receiver_port: u16,
-    /// Check `prs serve` on a PostgreSQL that this command starts, with the chain of a `prs dev`
+    /// Check `prs serve` on a PostgreSQL that this command starts, with the chains of a `prs dev`
     #[arg(long, conflicts_with = "url")]
     pub(crate) postgres: bool,
     /// Port for `prs dev`

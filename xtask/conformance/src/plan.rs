@@ -34,6 +34,8 @@ pub(crate) enum Signing {
     Data,
     /// The permit in the response, as typed data.
     Permit,
+    /// The first transaction of the response, with the key of the wallet on Tron. The signed transaction is stored.
+    Tron,
 }
 
 /// One call with its expected response.
@@ -330,6 +332,20 @@ pub(crate) const LINKS: &[Step] = &[
     step("withdrawSecurePayment", Key, 200)
         .path(&[("token", "{token}")])
         .ends("token"),
+    // An approval moves no money, so the link stays unpaid.
+    step("createSecurePayout", Key, 201)
+        .body(r#"{"recipient":"{tronPayee}","creatorWalletAddress":"{tronPayer}","network":"tron","currency":"USDT-tron","amount":"1","reference":"{name}"}"#)
+        .keep(&[("tronToken", "/token")]),
+    step("getSecurePaymentCalldata", Key, 200)
+        .path(&[("token", "{tronToken}")])
+        .query("wallet={tronPayer}")
+        .signed("signedTransaction", Signing::Tron),
+    step("broadcastTronTransaction", Key, 200)
+        .path(&[("token", "{tronToken}")])
+        .body(r#"{"signedTransaction":"{signedTransaction}"}"#),
+    step("withdrawSecurePayment", Key, 200)
+        .path(&[("token", "{tronToken}")])
+        .ends("tronToken"),
     step("previewSecurePaymentFees", Key, 200).body(r#"{"amount":"10.5","currency":"USDC","flow":"get_paid"}"#),
 ];
 
@@ -419,6 +435,7 @@ pub(crate) const LEFT: &[Step] = &[
     step("withdrawSecurePayment", Key, 200).path(&[("token", "{firstToken}")]),
     step("withdrawSecurePayment", Key, 200).path(&[("token", "{secondToken}")]),
     step("withdrawSecurePayment", Key, 200).path(&[("token", "{token}")]),
+    step("withdrawSecurePayment", Key, 200).path(&[("token", "{tronToken}")]),
     step("getDestinationSigningData", Client, 200)
         .query("walletAddress={payer}&action=deactivate&tokenAddress={tokenAddress}&chainId={chainId}")
         .needs("signedDestinationId")

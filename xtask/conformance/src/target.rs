@@ -57,7 +57,7 @@ pub(crate) enum Target {
     Given,
     /// Our `prs dev`.
     Dev(Dev),
-    /// Our `prs serve`, on the chain of a `prs dev`.
+    /// Our `prs serve`, on the chains of a `prs dev`.
     Served(Box<Served>),
 }
 
@@ -108,6 +108,7 @@ impl Target {
                 for name in ["apiKey", "orchestratorKey", "destinationId"] {
                     values.insert(name.to_owned(), dev.ready.member(&format!("/{name}"))?.to_owned());
                 }
+                values.extend(tron_values(&dev.ready)?);
                 let address = |pointer: &str| dev.ready.member(pointer).map(str::to_owned);
                 (
                     address("/baseUrl")?,
@@ -118,6 +119,7 @@ impl Target {
             Self::Served(served) => {
                 values.insert("apiKey".to_owned(), served.api_key.clone());
                 values.insert("orchestratorKey".to_owned(), served.orchestrator_key.clone());
+                values.extend(tron_values(&served.dev.ready)?);
                 let rpc_url = served.dev.ready.member("/chain/rpcUrl")?.to_owned();
                 (served.url.clone(), served.url.clone(), Some(rpc_url))
             }
@@ -132,7 +134,18 @@ impl Target {
     }
 }
 
-/// `prs serve` on its own PostgreSQL, with a tenant and an orchestrator, and the chain of a `prs dev`.
+/// A payer on the local chain of Tron, its key, and a payee.
+fn tron_values(ready: &Ready) -> Result<Values> {
+    let named = [
+        ("tronPayer", "/tron/accounts/0/address"),
+        ("tronKey", "/tron/accounts/0/privateKey"),
+        ("tronPayee", "/tron/accounts/1/address"),
+    ];
+    let values = named.map(|(name, pointer)| Ok((name.to_owned(), ready.member(pointer)?.to_owned())));
+    values.into_iter().collect()
+}
+
+/// `prs serve` on its own PostgreSQL, with a tenant and an orchestrator, and the chains of a `prs dev`.
 pub(crate) struct Served {
     // Dropped in this order.
     _running: Running,
@@ -199,7 +212,7 @@ impl Served {
     }
 }
 
-/// Settings of a service with open registration, on an existing chain.
+/// Settings of a service with open registration, on existing chains.
 fn settings(listen: &str, database_url: &str, ready: &Ready) -> Result<Value> {
     let contracts = ready.object("/chain/contracts")?;
     let named: serde_json::Map<String, Value> = CONTRACTS
@@ -217,14 +230,17 @@ fn settings(listen: &str, database_url: &str, ready: &Ready) -> Result<Value> {
         "secrets": { "master_key": "5a".repeat(32) },
         "accounts": { "registration": "open" },
         "relayer": { "private_key": ready.member(RELAYER_KEY)? },
-        "chains": { "sepolia": {
-            "rpc_urls": [ready.member("/chain/rpcUrl")?],
-            "confirmations": 1,
-            "start_block": 0,
-            "poll_ms": 50,
-            "contracts": named,
-            "tokens": tokens,
-        } },
+        "chains": {
+            "sepolia": {
+                "rpc_urls": [ready.member("/chain/rpcUrl")?],
+                "confirmations": 1,
+                "start_block": 0,
+                "poll_ms": 50,
+                "contracts": named,
+                "tokens": tokens,
+            },
+            "tron": { "api_urls": [ready.member("/tron/apiUrl")?] },
+        },
     }))
 }
 

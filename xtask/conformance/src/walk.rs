@@ -12,6 +12,7 @@ use xtask::machine::command::{self, POLL};
 use xtask::service::chain::Chain;
 use xtask::service::hooks::Headers;
 use xtask::service::permit;
+use xtask::service::tron;
 
 use crate::document::Operation;
 use crate::judge::{Exchange, Judge};
@@ -195,14 +196,37 @@ impl<'a> Walk<'a> {
             self.values.extend(value.map(|value| ((*name).to_owned(), value)));
         }
         if let (Some((name, signing)), Some(chain)) = (step.signed, &self.chain) {
-            match sign(
-                chain,
-                self.values.get("payer").map_or("", String::as_str),
-                &body,
-                signing,
-            ) {
+            match self.sign(chain, &body, signing) {
                 Ok(signature) => drop(self.values.insert(name.to_owned(), signature)),
-                Err(error) => eprintln!("{}: the node did not sign: {error:#}", step.operation),
+                Err(error) => eprintln!("{}: nothing was signed: {error:#}", step.operation),
+            }
+        }
+    }
+
+    /// The signature of the payer; on Tron, the signed transaction.
+    fn sign(&self, chain: &Chain, answer: &Value, signing: Signing) -> Result<String> {
+        let value = |name: &str| self.values.get(name).map_or("", String::as_str);
+        match signing {
+            Signing::Text(member) => {
+                let message = answer.pointer(member).and_then(Value::as_str);
+                chain.sign_text(value("payer"), message.context("nothing to sign")?)
+            }
+            Signing::Data => {
+                let mut data = answer.clone();
+                data["types"]["EIP712Domain"] = json!([
+                    { "name": "name", "type": "string" },
+                    { "name": "version", "type": "string" },
+                    { "name": "chainId", "type": "uint256" },
+                ]);
+                chain.sign_data(value("payer"), &data)
+            }
+            Signing::Permit => {
+                let (payer, data) = permit::typed_data(answer)?;
+                chain.sign_data(payer, &data)
+            }
+            Signing::Tron => {
+                let signed = tron::sign(answer, value("tronKey"))?;
+                Ok(signed.first().context("nothing to sign")?.to_string())
             }
         }
     }
@@ -342,6 +366,9 @@ impl<'a> Walk<'a> {
         match value {
             // Numbers are written without quotes.
             Value::String(text) if text == "{chainId}" => *value = json!(self.value("chainId")?.parse::<u64>().ok()),
+            Value::String(text) if text == "{signedTransaction}" => {
+                *value = serde_json::from_str(&self.value("signedTransaction")?).unwrap_or_default();
+            }
             Value::String(text) => *text = self.filled(text)?,
             Value::Array(items) => items.iter_mut().try_for_each(|item| self.fill(item))?,
             Value::Object(members) => members.values_mut().try_for_each(|member| self.fill(member))?,
@@ -400,6 +427,11 @@ pub(crate) fn missing(name: &str) -> Missing {
             "no payment was made; name a node of a test chain with --rpc-url".to_owned()
         }
         "accountId" => "no account was registered".to_owned(),
+        "tronPayer" | "tronPayee" => {
+            "links on Tron are paid only on the local chain of `prs dev`, because the interface has no test network of \
+             Tron"
+                .to_owned()
+        }
         "payerId" => "no payer was registered".to_owned(),
         "recurringId" => "no recurring payment was created".to_owned(),
         _ if name.ends_with("ignature") => {
@@ -431,29 +463,6 @@ fn text(value: &Value) -> Option<String> {
         Value::Null => None,
         Value::String(text) => Some(text.clone()),
         other => Some(other.to_string()),
-    }
-}
-
-/// The signature of an account that the node has unlocked.
-fn sign(chain: &Chain, account: &str, answer: &Value, signing: Signing) -> Result<String> {
-    match signing {
-        Signing::Text(member) => {
-            let message = answer.pointer(member).and_then(Value::as_str);
-            chain.sign_text(account, message.context("nothing to sign")?)
-        }
-        Signing::Data => {
-            let mut data = answer.clone();
-            data["types"]["EIP712Domain"] = json!([
-                { "name": "name", "type": "string" },
-                { "name": "version", "type": "string" },
-                { "name": "chainId", "type": "uint256" },
-            ]);
-            chain.sign_data(account, &data)
-        }
-        Signing::Permit => {
-            let (payer, data) = permit::typed_data(answer)?;
-            chain.sign_data(payer, &data)
-        }
     }
 }
 
