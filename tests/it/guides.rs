@@ -154,6 +154,8 @@ async fn follow(guide: &str) {
         .env("RPC", dev.text("/chain/rpcUrl"))
         .env("PAYER", dev.text("/chain/accounts/0/address"))
         .env("PAYEE", dev.text("/chain/accounts/1/address"))
+        .env("TRON_PAYER", dev.text("/tron/accounts/0/address"))
+        .env("TRON_PAYEE", dev.text("/tron/accounts/1/address"))
         .stdin(Stdio::null());
     let output = tokio::task::spawn_blocking(move || shell.output()).await;
     let output = output.expect("no panic").expect("bash starts");
@@ -208,6 +210,11 @@ async fn the_payout_guide_commands_work_unchanged() {
 #[tokio::test]
 async fn the_payment_link_guide_commands_work_unchanged() {
     follow("payment-links.md").await;
+}
+
+#[tokio::test]
+async fn the_tron_guide_commands_work_unchanged() {
+    follow("tron.md").await;
 }
 
 #[tokio::test]
