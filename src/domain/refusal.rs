@@ -58,6 +58,8 @@ pub struct Refusal {
     pub retry_after_s: Option<u32>,
     /// How to resolve the problem, if the fixed message does not say so.
     pub hint: Option<&'static str>,
+    /// Machine-readable code, if programs have to recognise the reason.
+    pub code: Option<&'static str>,
     /// The links that block a multicall.
     pub blocked: Option<Box<BlockedChildren>>,
 }
@@ -71,6 +73,7 @@ impl Refusal {
             fields: Vec::new(),
             retry_after_s: None,
             hint: None,
+            code: None,
             blocked: None,
         }
     }
@@ -98,12 +101,8 @@ impl Refusal {
     /// Source: rules P.1.1; decisions D12; decisions D13.
     pub fn fields(fields: Vec<FieldError>) -> Self {
         Self {
-            kind: RefusalKind::Invalid,
-            message: "Validation failed".into(),
             fields,
-            retry_after_s: None,
-            hint: None,
-            blocked: None,
+            ..Self::invalid("Validation failed")
         }
     }
 
@@ -139,6 +138,13 @@ impl Refusal {
     #[must_use]
     pub fn with_hint(mut self, hint: &'static str) -> Self {
         self.hint = Some(hint);
+        self
+    }
+
+    /// Adds a machine-readable code.
+    #[must_use]
+    pub fn with_code(mut self, code: Option<&'static str>) -> Self {
+        self.code = code;
         self
     }
 

@@ -303,8 +303,8 @@ pub struct Problem {
     pub link: Option<Box<LinkProgress>>,
     /// The links that block a multicall.
     pub multicall: Option<Box<BlockedMulticall>>,
-    /// Whether the wallet that is connected to a payment page is a Safe.
-    pub is_of_safe: bool,
+    /// Machine-readable code.
+    pub code: Option<&'static str>,
 }
 
 impl Problem {
@@ -317,7 +317,7 @@ impl Problem {
             retry_after_s: None,
             link: None,
             multicall: None,
-            is_of_safe: false,
+            code: None,
         }
     }
 
@@ -368,7 +368,7 @@ impl Problem {
             message: self.message.clone(),
             error: self.status.canonical_reason().unwrap_or("Error").to_owned(),
             errors: (!self.fields.is_empty()).then(|| details.collect()),
-            code: self.code().map(str::to_owned),
+            code: self.code.map(str::to_owned),
             hint: hint.map(str::to_owned),
             status: self.link.as_ref().map(|link| link.status.to_owned()),
             branding: None,
@@ -377,11 +377,6 @@ impl Problem {
             cap: self.multicall.as_ref().and_then(|blocked| blocked.cap.clone()),
             request_id: request_id.map(str::to_owned),
         }
-    }
-
-    fn code(&self) -> Option<&'static str> {
-        let blocked = self.multicall.as_ref().map(|_| MULTICALL_CODE);
-        blocked.or(self.is_of_safe.then_some(SAFE_CODE))
     }
 
     /// Builds the response. Without an id, the member `requestId` is omitted.
@@ -423,6 +418,7 @@ impl From<Refusal> for Problem {
         problem.fields = refusal.fields;
         problem.hint = refusal.hint.map(Cow::Borrowed);
         problem.multicall = refusal.blocked.map(|children| Box::new(blocked(&children)));
+        problem.code = refusal.code.or(problem.multicall.as_ref().map(|_| MULTICALL_CODE));
         if status == StatusCode::TOO_MANY_REQUESTS {
             problem.retry_after_s = Some(refusal.retry_after_s.map_or(1, u64::from));
         }
@@ -910,10 +906,7 @@ pub(in crate::http) fn no_coding() -> Problem {
 pub(in crate::http) fn safe_wallet() -> Problem {
     let sentence = "must be no Safe: the payment page cannot pay from a Safe; use the calldata of \
                     /v2/secure-payments/{token}/pay with isSafe=true";
-    Problem {
-        is_of_safe: true,
-        ..Refusal::field("wallet", sentence).into()
-    }
+    Refusal::field("wallet", sentence).with_code(Some(SAFE_CODE)).into()
 }
 
 /// 413.

@@ -106,6 +106,16 @@ impl PayerFlaw {
     pub fn payment(reason: &str) -> Self {
         Self::PaymentReverts(readable(reason))
     }
+
+    /// The refusal of a call that names the payer in this field.
+    pub fn refusal(&self, field: &str) -> Refusal {
+        let code = match self {
+            Self::NotActivated => Some("account_not_activated"),
+            Self::Blocked => Some("payer_blacklisted"),
+            Self::ApprovalReverts(_) | Self::PaymentReverts(_) => None,
+        };
+        Refusal::field(field, self.to_string()).with_code(code)
+    }
 }
 
 /// A foreign text as part of a message: only its printable ASCII characters, and not too many.
@@ -234,7 +244,7 @@ pub struct OverLimit {
 
 impl From<OverLimit> for Refusal {
     fn from(error: OverLimit) -> Self {
-        Self::invalid(error.to_string())
+        Self::invalid(error.to_string()).with_code(Some("fee_limit_exceeded"))
     }
 }
 

@@ -200,7 +200,7 @@ impl HandoutError {
             Self::Payment(_, error) | Self::Failed(error) => error,
             Self::TooLarge(_) => Refusal::from(BundleError::TooLarge).into(),
             Self::NoPayer => Refusal::from(BundleError::NoPayer).into(),
-            Self::Payer(flaw) => Refusal::field("wallet", flaw.to_string()).into(),
+            Self::Payer(flaw) => flaw.refusal("wallet").into(),
             Self::TooMuchGas { .. } | Self::NoBatchContract(_) => Refusal::from(BundleError::TooMany).into(),
         }
     }

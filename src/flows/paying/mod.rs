@@ -41,7 +41,7 @@ pub async fn hand_out_alone(
     let paying = PayingWallet::allowing_everything(wallet.map(|(_, address)| address));
     let handout = hand_out(ctx, lookup, vec![due], paying, PaymentPacking::Alone).await;
     handout.map_err(|error| match (error, wallet) {
-        (HandoutError::Payer(flaw), Some((field, _))) => Refusal::field(field, flaw.to_string()).into(),
+        (HandoutError::Payer(flaw), Some((field, _))) => flaw.refusal(field).into(),
         (error, _) => error.alone(),
     })
 }
