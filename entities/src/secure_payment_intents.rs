@@ -33,7 +33,7 @@ pub struct Model {
     pub state: String,
     /// Amount that the payer reported, a decimal text.
     pub amount: Option<String>,
-    /// Until when a Safe may execute its transaction; none unless a Safe pays.
+    /// Until when a Safe may execute its transaction, or when a broadcast payment expires; none for others.
     pub deadline: Option<DateTimeUtc>,
     /// Last block in which the execution was searched; none unless it is searched.
     pub searched_to: Option<i64>,

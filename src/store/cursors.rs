@@ -76,6 +76,41 @@ fn from_row(row: chain_cursors::Model) -> Result<Cursor, StoreError> {
     })
 }
 
+/// Time of the newest block in the window up to which every block was settled that may concern what was created at
+/// `since`. A range that was added to the backlog before contains older blocks only. `None` if the window has no such
+/// block.
+pub async fn read_until(
+    conn: &impl ConnectionTrait,
+    network: Network,
+    since: DateTime<Utc>,
+) -> Result<Option<DateTime<Utc>>, StoreError> {
+    use chain_backlogs::Column as Unread;
+    use chain_blocks::Column;
+    // The cursor comes first: a commit that moves it may also add blocks to the backlog.
+    let Some(cursor) = load(conn, network).await? else {
+        return Ok(None);
+    };
+    let unread: Option<i64> = chain_backlogs::Entity::find()
+        .select_only()
+        .column(Unread::NextBlock)
+        .filter(Unread::Network.eq(network.id()))
+        .filter(Unread::CreatedAt.gte(since))
+        .order_by_asc(Unread::NextBlock)
+        .limit(1)
+        .into_tuple()
+        .one(conn)
+        .await?;
+    let settled: i64 = columns::number("final_number", cursor.finalized.number)?;
+    let newest = chain_blocks::Entity::find()
+        .filter(Column::Network.eq(network.id()))
+        .filter(Column::Number.lte(unread.map_or(settled, |unread| settled.min(unread - 1))))
+        .order_by_desc(Column::Number)
+        .limit(1)
+        .one(conn)
+        .await?;
+    newest.map(|row| columns::unix_time("time_s", row.time_s)).transpose()
+}
+
 /// Networks that are halted, and why.
 pub async fn halted(conn: &impl ConnectionTrait) -> Result<BTreeMap<Network, String>, StoreError> {
     let rows: Vec<(String, String)> = chain_cursors::Entity::find()

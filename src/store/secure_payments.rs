@@ -670,6 +670,21 @@ pub async fn last_sent_at(
         .max())
 }
 
+/// When the last payment of a link that this service broadcast expires.
+pub async fn last_expiration(
+    conn: &impl ConnectionTrait,
+    payment: &SecurePayment,
+) -> Result<Option<DateTime<Utc>>, StoreError> {
+    let last = said(payment)
+        .filter(IntentColumn::Kind.eq(IntentKind::Broadcast.wire()))
+        .filter(IntentColumn::Deadline.is_not_null())
+        .order_by_desc(IntentColumn::Deadline)
+        .limit(1)
+        .one(conn)
+        .await?;
+    Ok(last.and_then(|row| row.deadline))
+}
+
 /// Records that a payment in flight was reported.
 pub async fn hint(conn: &impl ConnectionTrait, payment: &SecurePayment, now: DateTime<Utc>) -> Result<(), StoreError> {
     Entity::update_many()

@@ -109,7 +109,7 @@ impl WalletAttempts {
 mod tests {
     use super::{
         super::{
-            SecurePaymentStatus,
+            PaymentSigns, SecurePaymentStatus,
             tests::{at, link},
         },
         *,
@@ -129,14 +129,15 @@ mod tests {
     #[test]
     fn an_attempt_is_stored_once_and_warns_for_half_an_hour() {
         let mut payment = link(SecurePaymentStatus::Pending);
+        let none = PaymentSigns::default();
         for second in [10, 20] {
             payment.attempts = payment.attempts.note(id(7), at(second));
         }
         assert_eq!(payment.attempts.kept, [attempt(7, 20)]);
-        assert_eq!(payment.in_flight_until(false, at(1_819)), Some(at(1_820)));
-        assert_eq!(payment.in_flight_until(false, at(1_820)), None);
+        assert_eq!(payment.in_flight_until(none, at(1_819)), Some(at(1_820)));
+        assert_eq!(payment.in_flight_until(none, at(1_820)), None);
         assert_eq!(
-            payment.in_flight_until(false, at(18)),
+            payment.in_flight_until(none, at(18)),
             None,
             "an attempt in the future must not count, because the clock was set back"
         );

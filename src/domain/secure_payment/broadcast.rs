@@ -148,6 +148,13 @@ impl SignedTransaction {
         Address::Tron(self.transaction.call.owner)
     }
 
+    /// When the transaction expires, if it is the payment. An approval pays nothing.
+    pub fn payment_expires_at(&self, steps: &PaymentTransactions) -> Option<DateTime<Utc>> {
+        let is_payment = self.transaction.call == owner_call(&steps.payment, self.owner());
+        let at = i64::try_from(self.transaction.expiration_ms).ok();
+        at.filter(|_| is_payment).and_then(DateTime::from_timestamp_millis)
+    }
+
     /// The hash of the transaction.
     pub fn tx_id(&self) -> B256 {
         self.tx_id
@@ -235,6 +242,13 @@ impl SignedTransaction {
             .position(|(sent, wanted)| sent != wanted);
         differs(place.and_then(|place| words.get(place)).copied().unwrap_or("length"))
     }
+}
+
+/// Whether a transaction that expires at a time may still pay. `credited_until` is the time of a final block up to which
+/// all payments are credited. The chain compares the expiration with the time of the previous block, so the first block
+/// from this time on may still contain the transaction.
+pub fn may_arrive(expires_at: DateTime<Utc>, credited_until: Option<DateTime<Utc>>) -> bool {
+    credited_until.is_none_or(|credited_until| credited_until <= expires_at)
 }
 
 /// Why nodes refuse a transaction. Sending the same bytes again does not help.

@@ -140,7 +140,7 @@ pub struct PaymentIntent {
     pub payer_eoa: Option<Address>,
     /// State.
     pub state: IntentState,
-    /// Until when a Safe may execute; `None` unless a Safe pays.
+    /// Until when a Safe may execute, or when a broadcast payment expires; `None` for others.
     pub deadline: Option<DateTime<Utc>>,
     /// Last block in which the execution was searched; `None` unless it is searched.
     pub searched_to: Option<u64>,

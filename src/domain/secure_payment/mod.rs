@@ -175,6 +175,15 @@ impl From<UnpayableLink> for Refusal {
     }
 }
 
+/// Signs that a payment of a link is in flight, besides the reports of its payers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PaymentSigns {
+    /// Whether the chain shows a payment that is not final.
+    pub is_seen: bool,
+    /// When the last payment expires that this service broadcast, if it may still arrive.
+    pub broadcast_until: Option<DateTime<Utc>>,
+}
+
 impl SecurePayment {
     /// Whether the secure payment has one request or several.
     pub fn kind(&self) -> SecurePaymentKind {
@@ -215,14 +224,19 @@ impl SecurePayment {
     }
 
     /// Until when a payment counts as in flight. `None` when neither an intent, nor a page, nor the chain shows a
-    /// payment. An unconfirmed payment on the chain extends this time at each lookup, however long it is unconfirmed.
-    pub fn in_flight_until(&self, is_seen: bool, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let since = if is_seen { Some(now) } else { self.hinted_at };
+    /// payment. An unconfirmed payment on the chain, and a broadcast that may still arrive, extend this time at each
+    /// lookup, however long they take.
+    pub fn in_flight_until(&self, signs: PaymentSigns, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let since = if signs.is_seen { Some(now) } else { self.hinted_at };
         let hinted = since
             .filter(|at| is_within(*at, HINT_LASTS, now))
             .map(|at| at + HINT_LASTS);
         let after_lock = self.lock.as_ref().and_then(|lock| lock.warn_until(now));
-        hinted.max(self.attempts.warn_until(&[], now)).max(after_lock)
+        let broadcast = signs.broadcast_until.map(|at| now.max(at + HINT_LASTS));
+        hinted
+            .max(broadcast)
+            .max(self.attempts.warn_until(&[], now))
+            .max(after_lock)
     }
 
     /// The state after its owner withdraws the secure payment. A withdrawn link stays withdrawn.
@@ -362,14 +376,27 @@ pub(crate) mod tests {
             hinted_at: Some(at(10)),
             ..link(Pending)
         };
-        assert_eq!(hinted.in_flight_until(false, at(129)), Some(at(130)));
-        assert_eq!(hinted.in_flight_until(false, at(130)), None);
-        assert_eq!(hinted.in_flight_until(true, at(130)), Some(at(250)));
+        let none = PaymentSigns::default();
+        let seen = PaymentSigns { is_seen: true, ..none };
+        assert_eq!(hinted.in_flight_until(none, at(129)), Some(at(130)));
+        assert_eq!(hinted.in_flight_until(none, at(130)), None);
+        assert_eq!(hinted.in_flight_until(seen, at(130)), Some(at(250)));
         assert_eq!(
-            hinted.in_flight_until(false, at(8)),
+            hinted.in_flight_until(none, at(8)),
             None,
             "a hint in the future must not count, because the clock was set back"
         );
+    }
+
+    #[test]
+    fn a_broadcast_is_in_flight_as_long_as_it_may_arrive() {
+        let signs = PaymentSigns {
+            is_seen: false,
+            broadcast_until: Some(at(70)),
+        };
+        let until = |second| link(Pending).in_flight_until(signs, at(second));
+        assert_eq!((until(10), until(189)), (Some(at(190)), Some(at(190))));
+        assert_eq!(until(500), Some(at(500)), "the chain lags");
     }
 
     #[test]

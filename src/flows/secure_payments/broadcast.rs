@@ -68,6 +68,7 @@ pub async fn run(
         eoa: None,
     };
     let is_known = is_known(ctx.db.reader(), &opened.payment, &signed).await?;
+    let mut expires_at = None;
     if is_known {
         access::require(ctx, &opened.payment, &payer).await?;
     } else {
@@ -78,11 +79,12 @@ pub async fn run(
         };
         let steps = pay::due_steps(ctx, opened, &visit, caller).await.map_err(by_body)?;
         signed.require_step(&steps, &ctx.payments.fee_limits, ctx.clock.now())?;
+        expires_at = signed.payment_expires_at(&steps);
     }
     // A call that gets no permit stores nothing.
     let _permit = permit(ctx, opened, caller).await?;
     if !is_known {
-        keep(ctx, opened, &signed, caller).await?;
+        keep(ctx, opened, &signed, expires_at, caller).await?;
     }
     // The hash is stored before any node gets the transaction. Nothing is stored afterwards.
     let outcome = broadcast.broadcast(&signed).await;
@@ -136,12 +138,13 @@ async fn permit(ctx: &Ctx, opened: &OpenedLink, caller: Option<&PlatformCaller>)
     Ok(Some(permit))
 }
 
-/// Stores the hash of a transaction, and that a payment is in flight. A second call with the same transaction changes
-/// nothing.
+/// Stores the hash of a transaction. A payment, which expires at `expires_at`, is in flight until it can no longer arrive.
+/// A second call with the same transaction changes nothing.
 async fn keep(
     ctx: &Ctx,
     opened: &OpenedLink,
     signed: &SignedTransaction,
+    expires_at: Option<DateTime<Utc>>,
     caller: Option<&PlatformCaller>,
 ) -> FlowResult<()> {
     let is_of_owner = caller.is_some_and(|caller| opened.is_of(caller));
@@ -177,7 +180,7 @@ async fn keep(
         payer: Some(signed.owner()),
         payer_eoa: None,
         state: IntentState::Reported,
-        deadline: None,
+        deadline: expires_at,
         searched_to: None,
         executed_by: None,
         transaction_indices: Vec::new(),
@@ -189,7 +192,6 @@ async fn keep(
         store::secure_payments::insert_intent(&tx, &present, &intent).await?;
     }
     crate::fail_at(STEP, "inserted");
-    store::secure_payments::hint(&tx, &present, now).await?;
     Ok(tx.commit().await?)
 }
 

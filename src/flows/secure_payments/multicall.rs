@@ -16,7 +16,7 @@ use crate::{
         refusal::Refusal,
         request::Request,
         secure_payment::{
-            SecurePayment, UnpayableLink,
+            PaymentSigns, SecurePayment, UnpayableLink,
             fee_plan::FeePlan,
             multicall::{AmountTotals, BlockReason, MulticallStatus, block_of, facts_of},
         },
@@ -100,9 +100,13 @@ pub async fn of(ctx: &Ctx, opened: &OpenedLink) -> FlowResult<OpenedMulticall> {
     let paid = children.iter().filter(|child| child.request.ledger.has_been_paid());
     let status = MulticallStatus::of(paid.count(), children.len(), opened.now > payment.expires_at);
     let is_open = opened.payable().is_ok() && opened.unlocked().is_ok();
+    let signs = PaymentSigns {
+        is_seen: !seen.is_empty(),
+        broadcast_until: None,
+    };
     Ok(OpenedMulticall {
         status,
-        is_in_flight: opened.in_flight_until(!seen.is_empty()).is_some(),
+        is_in_flight: opened.in_flight_until(signs).is_some(),
         can_execute: is_open && children.iter().all(|child| child.block.is_none()),
         children,
     })

@@ -11,7 +11,8 @@ use crate::{
         refusal::{Refusal, RefusalKind},
         request::{Origin, Request},
         secure_payment::{
-            SecurePayment, SecurePaymentStatus, UnpayableLink,
+            PaymentSigns, SecurePayment, SecurePaymentStatus, UnpayableLink,
+            broadcast::may_arrive,
             fee_plan::{FeePlan, PlannedPayment},
         },
     },
@@ -114,7 +115,7 @@ impl OpenedLink {
 
     /// Whether the chain shows an unconfirmed payment of an unpaid request of the link. A link that cannot be paid
     /// needs no lookup.
-    pub async fn is_seen(&self, ctx: &Ctx) -> FlowResult<bool> {
+    pub(super) async fn is_seen(&self, ctx: &Ctx) -> FlowResult<bool> {
         if self.payable().is_err() {
             return Ok(false);
         }
@@ -124,9 +125,36 @@ impl OpenedLink {
             .is_empty())
     }
 
-    /// Until when a payment counts as in flight; `None` if no payment is seen and no payer reported one.
-    pub fn in_flight_until(&self, is_seen: bool) -> Option<DateTime<Utc>> {
-        self.payment.in_flight_until(is_seen, self.now)
+    /// Signs that a payment of the link is in flight.
+    pub async fn payment_signs(&self, ctx: &Ctx) -> FlowResult<PaymentSigns> {
+        Ok(PaymentSigns {
+            is_seen: self.is_seen(ctx).await?,
+            broadcast_until: self.broadcast_until(ctx).await?,
+        })
+    }
+
+    /// When the last payment expires that this service broadcast, if it may still arrive.
+    pub(super) async fn broadcast_until(&self, ctx: &Ctx) -> FlowResult<Option<DateTime<Utc>>> {
+        if !ctx.partners.chains.broadcasts.contains_key(&self.payment.network) {
+            return Ok(None);
+        }
+        let Some(until) = store::secure_payments::last_expiration(ctx.db.reader(), &self.payment).await? else {
+            return Ok(None);
+        };
+        let credited_until = self.credited_until(ctx).await?;
+        Ok(may_arrive(until, credited_until).then_some(until))
+    }
+
+    /// Time of a final block up to which all payments of the link are credited; `None` if it is unknown.
+    pub async fn credited_until(&self, ctx: &Ctx) -> FlowResult<Option<DateTime<Utc>>> {
+        let payment = &self.payment;
+        let reader = ctx.db.reader();
+        Ok(store::cursors::read_until(reader, payment.network, payment.created_at).await?)
+    }
+
+    /// Until when a payment counts as in flight; `None` if there is no sign of one and no payer reported one.
+    pub fn in_flight_until(&self, signs: PaymentSigns) -> Option<DateTime<Utc>> {
+        self.payment.in_flight_until(signs, self.now)
     }
 
     /// Errors: the payment can no longer be paid (403); it is paid (409).

@@ -68,8 +68,12 @@ pub async fn run(
         received_at: now,
         properties: ForeignJson(properties),
     }));
+    let is_hint =
+        report.step == PayerStepKind::PaymentApprovedInWallet && opened.status() == SecurePaymentStatus::Pending;
+    // A payment that this service broadcast is in flight anyway, and it is known when this ends.
+    let is_hint = is_hint && opened.broadcast_until(ctx).await?.is_none();
     let tx = ctx.db.begin("tell_payer_step").await?;
-    if report.step == PayerStepKind::PaymentApprovedInWallet && opened.status() == SecurePaymentStatus::Pending {
+    if is_hint {
         store::secure_payments::hint(&tx, payment, now).await?;
         crate::fail_at("tell_payer_step", "hinted");
     }

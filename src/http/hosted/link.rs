@@ -16,6 +16,8 @@ pub(super) struct VisitedLink {
     pub(super) reference: Option<String>,
     /// Network on which the link is paid; `None` whenever `details` is `None`.
     pub(super) network: Option<LinkNetwork>,
+    /// Whether the link is paid on Tron. Only a wallet of Tron can then connect, so even a hidden link says this.
+    pub(super) is_tron: bool,
     /// What the payer has to pay; `None` if the visitor may not see it, or may see it only later.
     pub(super) details: Option<Details>,
     /// Where the payer can go after the payment; also `None` if the visitor may not see it.
@@ -30,6 +32,10 @@ pub(super) struct VisitedLink {
     pub(super) completed_at: Option<String>,
     /// The last transaction that paid the link; for a multicall, the transaction that paid all of its items.
     pub(super) tx_hash: Option<String>,
+    /// Time of a solid block up to which the service has credited all payments of a link on Tron. A transaction that
+    /// expired before this time, and has paid nothing, can no longer pay. `None` while this time is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) solid_time: Option<String>,
     /// A payment that is or may be in flight, also after the link has ended.
     pub(super) in_flight: Option<InFlight>,
     /// The lock of a Safe that is about to pay the link.
@@ -218,6 +224,15 @@ impl Details {
 }
 
 impl VisitedLink {
+    /// The id of a transaction in the form that its explorer and its wallets use.
+    pub(super) fn transaction_id<'a>(&self, hash: &'a str) -> &'a str {
+        if self.is_tron {
+            hash.trim_start_matches("0x")
+        } else {
+            hash
+        }
+    }
+
     /// The terminal status, if the link can no longer be paid.
     pub(super) fn end(&self) -> Option<&'static str> {
         (!matches!(self.status, "pending" | "completed")).then_some(self.status)

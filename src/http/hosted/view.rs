@@ -13,9 +13,11 @@ use crate::{
         address::Address,
         amount::format_units,
         currency::{ContractKind, CurrencyKind},
-        network,
+        network::{self, Family},
         paying::charge::FeeLeg,
-        secure_payment::{SecurePaymentKind, SecurePaymentStatus, access::AccessStatus, multicall::BlockReason},
+        secure_payment::{
+            PaymentSigns, SecurePaymentKind, SecurePaymentStatus, access::AccessStatus, multicall::BlockReason,
+        },
     },
     flows::secure_payments::{
         multicall::{MulticallChild, OpenedMulticall},
@@ -44,8 +46,10 @@ const PROXIES: [ContractKind; 3] = [
 pub(super) struct LinkFacts {
     /// Whether the redirect of the link leads outside the domains of its creator.
     pub(super) is_foreign: bool,
-    /// Whether a payment of the link is on the chain but not final.
-    pub(super) is_seen: bool,
+    /// Signs that a payment of the link is in flight.
+    pub(super) signs: PaymentSigns,
+    /// Time of a final block up to which all payments of the link are credited, if the page has to know it.
+    pub(super) credited_until: Option<DateTime<Utc>>,
     /// The links that a multicall pays; `None` for other links.
     pub(super) multicall: Option<OpenedMulticall>,
 }
@@ -62,7 +66,8 @@ pub(super) fn link(
 ) -> Result<VisitedLink, Problem> {
     let LinkFacts {
         is_foreign,
-        is_seen,
+        signs,
+        credited_until,
         multicall,
     } = facts;
     let payment = &opened.payment;
@@ -87,7 +92,7 @@ pub(super) fn link(
     let in_flight = match opened.status() {
         // A payment started before the link ended may arrive afterwards.
         SecurePaymentStatus::Pending | SecurePaymentStatus::Expired | SecurePaymentStatus::Invalidated => {
-            opened.in_flight_until(is_seen)
+            opened.in_flight_until(signs)
         }
         SecurePaymentStatus::Completed | SecurePaymentStatus::ComplianceFailed => None,
     };
@@ -107,6 +112,7 @@ pub(super) fn link(
         flow: payment.flow.wire(),
         reference: payment.about.reference.clone().filter(|_| !is_hidden),
         network: (!is_hidden).then(|| network(ctx, page, payment.network)),
+        is_tron: payment.network.family() == Family::Tron,
         details,
         redirect,
         expires_at: iso(payment.expires_at),
@@ -114,9 +120,10 @@ pub(super) fn link(
         is_paid: opened.requests.iter().all(|request| request.ledger.has_been_paid()),
         completed_at: payment.completed_at.map(iso),
         tx_hash: tx_hash.filter(|_| !is_hidden).map(|hash| hash.to_string()),
+        solid_time: credited_until.map(iso),
         in_flight: in_flight.map(|until| InFlight {
             until: iso(until),
-            is_seen,
+            is_seen: signs.is_seen,
         }),
         locked: payment.locked_at(opened.now).map(|lock| LinkLock {
             until: iso(lock.until),

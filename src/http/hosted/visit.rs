@@ -9,6 +9,7 @@ use crate::{
     ctx::Ctx,
     domain::{
         address::Address,
+        network::Family,
         refusal::{Refusal, RefusalKind},
         secure_payment::access::LinkPayer,
     },
@@ -145,7 +146,11 @@ impl PageVisit {
         };
         Ok(LinkFacts {
             is_foreign: opened::has_foreign_redirect(&self.ctx, opened).await?,
-            is_seen: opened.is_seen(&self.ctx).await?,
+            signs: opened.payment_signs(&self.ctx).await?,
+            credited_until: match opened.payment.network.family() {
+                Family::Tron => opened.credited_until(&self.ctx).await?,
+                Family::Evm => None,
+            },
             multicall,
         })
     }

@@ -335,8 +335,8 @@ impl SecurePayments {
         }
         let shown = flows::secure_payments::open::run(&ctx, &opened, &look).await;
         let shown = with_progress(&opened, shown)?;
-        let is_seen = opened.is_seen(&ctx).await?;
-        Ok(Json(view::shown(&opened, &shown, is_seen)))
+        let signs = opened.payment_signs(&ctx).await?;
+        Ok(Json(view::shown(&opened, &shown, signs)))
     }
 
     /// Get the calldata that pays a link

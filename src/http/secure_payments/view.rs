@@ -16,7 +16,7 @@ use crate::{
         request::Request,
         screening::{self, Screening},
         secure_payment::{
-            PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus, access,
+            PaymentFlow, PaymentSigns, SecurePayment, SecurePaymentKind, SecurePaymentStatus, access,
             fee_plan::{FeePlan, FeePlanLine},
             intent::IntentKind,
             lock::SafeLock,
@@ -288,8 +288,8 @@ fn orchestrator(payment: &SecurePayment) -> OrNull<UlidText> {
     OrNull(payment.origin.orchestrator.as_ref().map(UlidText::written))
 }
 
-/// A secure payment as a payer sees it; `is_seen` is true when the chain shows a payment of it.
-pub(super) fn shown(opened: &OpenedLink, shown: &LinkView, is_seen: bool) -> SecurePaymentView {
+/// A secure payment as a payer sees it.
+pub(super) fn shown(opened: &OpenedLink, shown: &LinkView, signs: PaymentSigns) -> SecurePaymentView {
     let payment = &opened.payment;
     let access_decision = shown.access.as_ref().map(decision);
     let expires_at = Instant(payment.expires_at);
@@ -322,7 +322,7 @@ pub(super) fn shown(opened: &OpenedLink, shown: &LinkView, is_seen: bool) -> Sec
         access_decision,
         flow: payment.flow,
         expires_at,
-        in_flight: opened.in_flight_until(is_seen).is_some(),
+        in_flight: opened.in_flight_until(signs).is_some(),
     };
     let payees = payees(opened);
     match (payment.kind(), opened.requests.as_slice(), payees.as_slice()) {
