@@ -23,5 +23,7 @@ mod safe_and_multicall;
 mod scenarios;
 mod screens;
 mod stage;
+mod tron;
+mod tron_wallet;
 mod unclear;
 mod wallet;

@@ -1,6 +1,6 @@
 //! Scenarios of payers, grouped into a few tests; each test has its own chain.
 
-use crate::{bent, brand, hostile, many, safe_and_multicall, screens, stage::Stage, unclear, wallet::Wallet};
+use crate::{bent, brand, hostile, many, safe_and_multicall, screens, stage::Stage, tron, unclear, wallet::Wallet};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, panic::AssertUnwindSafe, time::Instant};
 
@@ -43,6 +43,7 @@ macro_rules! scenarios {
                 $(
                     if only.as_deref().is_none_or(|only| stringify!($name).replace(' ', "").contains(only)) {
                         stage.wallet = Wallet::new(&stage.accounts[2]);
+                        stage.tron = None;
                         stage.look = "";
                         stage.origin = None;
                         stage.dress(1100, 900, false).await;
@@ -147,6 +148,20 @@ scenarios![
     safe_and_multicall::locked,
     safe_and_multicall::multicall_paid,
     safe_and_multicall::multicall_blocked,
+];
+
+scenarios![
+    payers_pay_links_on_tron:
+    tron::paid,
+    tron::older_wallets,
+    tron::rejected_then_resumed,
+    tron::expired_while_signing,
+    tron::changed_by_the_wallet,
+    tron::tampered,
+    tron::decoded,
+    tron::two_tabs,
+    tron::evm_wallet_only,
+    tron::evm_link,
 ];
 
 /// Records and prints the result of a scenario.

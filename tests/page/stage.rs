@@ -2,6 +2,7 @@
 
 use crate::{
     support::{browser::Browser, dev::Dev, published},
+    tron_wallet::InjectedTronWallet,
     wallet::Wallet,
 };
 use serde_json::{Value, json};
@@ -25,6 +26,8 @@ pub struct Stage {
     pub dev: Dev,
     pub browser: Browser,
     pub wallet: Wallet,
+    /// The Tron wallet; `None` if it does not respond.
+    pub tron: Option<InjectedTronWallet>,
     /// Accounts of the local chain.
     pub accounts: Vec<String>,
     /// The screens that axe-core has checked, each with the look (window size, colour scheme, language) in which it was
@@ -57,6 +60,7 @@ impl Stage {
         std::fs::create_dir_all(&pictures).expect("a folder");
         Self {
             wallet: Wallet::new(&accounts[2]),
+            tron: None,
             browser: Browser::start().await,
             accounts,
             judged: BTreeSet::new(),
@@ -180,7 +184,7 @@ impl Stage {
         self.browser.dress(width, height, is_dark).await;
     }
 
-    /// Injects the wallet into every page that this window opens.
+    /// Injects the wallets into every page that this window opens.
     pub async fn bring_wallet(&mut self) {
         if let Some(script) = self.script.take() {
             let old = json!({ "identifier": script });
@@ -188,7 +192,8 @@ impl Stage {
                 .devtools("Page.removeScriptToEvaluateOnNewDocument", old)
                 .await;
         }
-        let source = json!({ "source": include_str!("wallet.js") });
+        let wallets = [include_str!("wallet.js"), include_str!("tron_wallet.js")].concat();
+        let source = json!({ "source": wallets });
         let added = self
             .browser
             .devtools("Page.addScriptToEvaluateOnNewDocument", source)
@@ -246,7 +251,11 @@ impl Stage {
         let seen = self.js(look).await;
         for ask in seen[1].as_array().into_iter().flatten() {
             let method = ask["method"].as_str().unwrap_or_default();
-            let Some(answer) = self.wallet.answer(&self.dev, method, &ask["params"]).await else {
+            let answer = match &mut self.tron {
+                Some(tron) if method.starts_with("tron:") => tron.answer(ask),
+                _ => self.wallet.answer(&self.dev, method, &ask["params"]).await,
+            };
+            let Some(answer) = answer else {
                 continue;
             };
             let (result, error) = match answer {

@@ -39,6 +39,7 @@
     else if (error) reject?.(Object.assign(new Error(error.message), error));
     else resolve?.(result);
   };
+  wallet.request = provider.request;
   window.wallet = wallet;
   const picture = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><rect width="8" height="8" rx="2" fill="#6941c6"/></svg>';
   const info = { uuid: 'f3a1', name: 'Own \u202eWallet', rdns: 'test.own', icon: `data:image/svg+xml,${encodeURIComponent(picture)}` };

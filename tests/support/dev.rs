@@ -62,6 +62,12 @@ impl Dev {
         self.fetch(&url, credential, body).await
     }
 
+    /// Sends a POST without a credential to another server, such as a node of the local chain of Tron.
+    #[allow(dead_code, reason = "not every test binary controls this chain")]
+    pub async fn call_url(&self, url: &str, body: &Value) -> Value {
+        self.fetch(url, ("accept", "application/json"), Some(body)).await
+    }
+
     /// Sends an RPC call to the node of the local chain.
     pub async fn ask_node(&self, method: &str, params: Value) -> Value {
         let body = serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });

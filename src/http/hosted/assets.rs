@@ -14,12 +14,15 @@ const FILES: [(&str, &str); 7] = [
     ("sign.js", include_str!("page/sign.js")),
     ("state.js", include_str!("page/state.js")),
     ("telemetry.js", include_str!("page/telemetry.js")),
+    ("tron.js", include_str!("page/tron.js")),
     ("verify.js", include_str!("page/verify.js")),
-    ("wallets.js", include_str!("page/wallets.js")),
 ];
 
 /// The modules that `main.js` imports at once, preloaded so that browsers fetch them in parallel.
-pub(super) const MODULES: [&str; 5] = ["render.js", "sign.js", "state.js", "verify.js", "wallets.js"];
+pub(super) const MODULES: [&str; 4] = ["render.js", "sign.js", "state.js", "verify.js"];
+
+/// The module that `main.js` also imports at once on the page of a link on Tron.
+pub(super) const TRON_MODULE: &str = "tron.js";
 
 static ASSETS: LazyLock<Folder> = LazyLock::new(|| Folder::new(FILES.map(|(name, text)| (name, SCRIPT, text))));
 
@@ -40,7 +43,7 @@ mod tests {
 
     #[test]
     fn every_announced_module_exists() {
-        for name in MODULES {
+        for name in MODULES.into_iter().chain([TRON_MODULE]) {
             assert!(FILES.iter().any(|(known, ..)| *known == name), "{name}");
         }
     }

@@ -13,7 +13,7 @@ use crate::{
         secure_payment::{attempt::AttemptId, intent::Source},
     },
     flows::secure_payments::{
-        attempt,
+        attempt, broadcast,
         opened::OpenedLink,
         pay,
         record_intent::{self, ReportedHash, ReportedPayment},
@@ -25,6 +25,7 @@ use crate::{
         forms::{
             handout::{HandoutTexts, StepTexts},
             payer_step::PayerStepBody,
+            signed_transaction::BroadcastBody,
             text::{Reads, text},
             unsigned::UnsignedTexts,
             wire::{TxHash, WalletText},
@@ -98,26 +99,37 @@ struct WalletStep {
     to: String,
     data: String,
     value: String,
-    /// The unsigned transaction, where the service prepares it.
     #[serde(flatten)]
-    unsigned: Option<UnsignedStep>,
+    prepared: Option<PreparedStep>,
+}
+
+/// A transaction that the service prepares completely.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PreparedStep {
+    /// Maximum fee for energy, in sun.
+    fee_limit: String,
+    transaction: UnsignedTransaction,
 }
 
 /// An unsigned transaction in the format of wallets and nodes.
 #[derive(Debug, Serialize)]
-struct UnsignedStep {
+struct UnsignedTransaction {
     raw_data: Option<Value>,
     raw_data_hex: String,
     #[serde(rename = "txID")]
     tx_id: String,
 }
 
-impl From<UnsignedTexts> for UnsignedStep {
+impl From<UnsignedTexts> for PreparedStep {
     fn from(texts: UnsignedTexts) -> Self {
         Self {
-            raw_data: texts.raw_data.to_json(),
-            raw_data_hex: texts.raw_data_hex,
-            tx_id: texts.tx_id,
+            fee_limit: texts.raw_data.fee_limit.to_string(),
+            transaction: UnsignedTransaction {
+                raw_data: texts.raw_data.to_json(),
+                raw_data_hex: texts.raw_data_hex,
+                tx_id: texts.tx_id,
+            },
         }
     }
 }
@@ -128,7 +140,7 @@ impl From<StepTexts> for WalletStep {
             value: step.quantity(),
             to: step.to.into(),
             data: step.data,
-            unsigned: step.unsigned.map(UnsignedStep::from),
+            prepared: step.unsigned.map(PreparedStep::from),
         }
     }
 }
@@ -326,6 +338,19 @@ pub(super) async fn withdraw_attempt(visit: PageVisit, body: Body) -> poem::Resu
     let body: WithdrawalBody = read(body).await?;
     let id = body.id.value().map_err(|error| unreadable("id", &error))?;
     attempt::withdraw(&visit.ctx, &opened, id)
+        .await
+        .map_err(Problem::from)?;
+    Ok(error::empty())
+}
+
+/// Broadcasts a transaction that the wallet signed. Errors: those of the public operation, and 403 for callers other than
+/// the page.
+#[handler]
+pub(super) async fn broadcast_transaction(visit: PageVisit, body: Body) -> poem::Result<Response> {
+    visit.require_own_page()?;
+    let opened = visit.opened().await?;
+    let sent: BroadcastBody = read(body).await?;
+    broadcast::run(&visit.ctx, &opened, &sent.into(), None)
         .await
         .map_err(Problem::from)?;
     Ok(error::empty())

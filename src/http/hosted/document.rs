@@ -47,6 +47,9 @@ pub(super) fn document(
                 @for module in assets::MODULES {
                     link rel="modulepreload" href=(assets::address(module));
                 }
+                @if link.is_tron {
+                    link rel="modulepreload" href=(assets::address(assets::TRON_MODULE));
+                }
                 script type="module" src=(assets::address("main.js")) {}
             }
             body {
@@ -505,6 +508,7 @@ fn done(words: &PageWords, link: &VisitedLink) -> Markup {
 }
 
 pub(super) fn transaction(link: &VisitedLink, hash: &str) -> Markup {
+    let hash = link.transaction_id(hash);
     html! {
         @if let Some(network) = &link.network {
             a href={ (network.explorer) (hash) } target="_blank" rel="noopener noreferrer" { bdi.code { (hash) } }
@@ -573,6 +577,9 @@ fn qr(text: &str, label: &str) -> Markup {
 struct Boot<'a> {
     link: &'a VisitedLink,
     words: &'a words::Texts,
+    /// Further texts of links on Tron. They replace texts of the same name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tron: Option<&'a words::Texts>,
     locale: words::Locale<'a>,
     page: &'a str,
 }
@@ -590,6 +597,7 @@ fn boot(words: &PageWords, link: &VisitedLink, page: &str) -> Result<String, err
     let boot = Boot {
         link: &link,
         words: &words.page,
+        tron: link.is_tron.then_some(&words.tron),
         locale: words.locale(),
         page,
     };

@@ -39,5 +39,6 @@ pub fn routes(routes: Route, page: PageFrame) -> Route {
         .at("/pay/:token/intent", post(calls::intent))
         .at("/pay/:token/attempt", post(calls::note_attempt))
         .at("/pay/:token/attempt/withdraw", post(calls::withdraw_attempt))
+        .at("/pay/:token/tron/broadcast", post(calls::broadcast_transaction))
         .at("/pay/:token/events", post(calls::events))
 }

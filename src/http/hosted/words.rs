@@ -26,6 +26,8 @@ pub(super) struct PageWords {
     document: Texts,
     /// Texts that the scripts also use.
     pub(super) page: Texts,
+    /// Texts that the scripts use on links on Tron. They replace texts of the same name.
+    pub(super) tron: Texts,
 }
 
 /// Format of numbers and dates.
@@ -197,7 +199,11 @@ mod tests {
     fn every_language_has_the_texts_and_values_of_english() {
         let english = words("en");
         for other in all() {
-            for (own, expected) in [(&other.document, &english.document), (&other.page, &english.page)] {
+            for (own, expected) in [
+                (&other.document, &english.document),
+                (&other.page, &english.page),
+                (&other.tron, &english.tron),
+            ] {
                 assert!(own.keys().eq(expected.keys()), "{}", other.code);
                 for (name, text) in expected {
                     assert_eq!(values_of(&own[name]), values_of(text), "{} {name}", other.code);

@@ -5,16 +5,17 @@
 // that fails may still have sent the transaction: unless it proves that it did not, the page waits and does not offer a
 // second payment.
 
-import * as sign from './sign.js';
+import * as evm from './sign.js';
 import * as state from './state.js';
 import { decimal, Mismatch, verify } from './verify.js';
-import { appLinks, discover } from './wallets.js';
 import {
   balance, byId, button, code, copying, countDown, date, dateInZone, due, el, feeRows, heading, line, money, note, quiet, receipt,
   reveal, row, say, short, show, shown, stateText, summarise, t, tick, transaction, waiting, wayBack,
 } from './render.js';
 
-const { pause, Trouble } = sign;
+const { pause, Trouble } = evm;
+const { isTron } = state.current();
+const sign = { ...evm, verify, ...(isTron && (await import('./tron.js'))) };
 const LOOK_FOR_WALLETS_MS = 2000;
 const LOOK_AGAIN_MS = 5000;
 const REPLACED_MS = 6000;
@@ -80,9 +81,9 @@ function choose() {
     return show('connect', heading(t('choose')), quiet(t('chooseMore')), el('ul', { class: 'wallets' }, wallets.map(entry)));
   }
   if (!isLate) return show('connect', heading(t('choose')), quiet(t('looking')));
-  const app = ([name, href]) => el('a', { class: 'button second', href, rel: 'noopener noreferrer' }, t('openIn', { wallet: name }));
+  const app = ([name, href, text]) => el('a', { class: 'button second', href, rel: 'noopener noreferrer' }, t(text ?? 'openIn', { wallet: name }));
   const isFirefox = /firefox/i.test(navigator.userAgent);
-  show('connect', heading(t('noWallet')), quiet(t('noWalletMore')), isFirefox && quiet(t('firefox')), el('div', { class: 'stack' }, appLinks(state.page).map(app)));
+  show('connect', heading(t('noWallet')), quiet(t('noWalletMore')), isFirefox && quiet(t('firefox')), el('div', { class: 'stack' }, sign.appLinks(state.page).map(app)));
 }
 
 function forget() {
@@ -329,7 +330,7 @@ function explained() {
   );
 }
 
-function call({ kind, currency, amount, amounts, receivers, to, spender, data }) {
+function call({ kind, currency, amount, amounts, receivers, to, spender, data, feeLimit }) {
   const of = (one) => money(decimal(one.amount, one.currency.decimals), one.currency.symbol);
   const text =
     kind === 'pay'
@@ -341,13 +342,14 @@ function call({ kind, currency, amount, amounts, receivers, to, spender, data })
   // Calldata contains full addresses, even those that the link masks.
   const isMasked = state.current().details.items.some(({ payee }) => payee.includes('…'));
   const raw = !isMasked && [el('code', { class: 'raw', tabindex: '0' }, data), copy(data)];
-  return el('li', {}, text, place(spender ? 'tokenContract' : 'contract', to), spender && place('spender', spender), raw);
+  const limit = feeLimit && el('p', { class: 'quiet' }, t('feeLimit', { amount: money(feeLimit, state.current().network.coin) }));
+  return el('li', {}, text, place(spender ? 'tokenContract' : 'contract', to), spender && place('spender', spender), limit, raw);
 }
 
 /** Verified transactions that pay the amount due now. */
 async function planned() {
   const answer = await state.calldata(account);
-  return { ...answer, calls: verify(state.current().details, answer, account) };
+  return { ...answer, calls: await sign.verify(state.current().details, answer, account) };
 }
 
 /** Verified transactions if the page already shows their total; otherwise `null`, and the page shows the new total. */
@@ -408,12 +410,12 @@ function stage(now, title, text) {
  * is known. Throws `unknown` if the wallet may have sent the transaction without returning a hash, or if an attempt
  * that was given up earlier turns out to have been sent.
  */
-async function request(kind, { one, from, mine }, run, { left, isGood = sign.isHash } = {}) {
+async function request(kind, { one, from, mine }, run, { left, until, isGood = sign.isHash } = {}) {
   const { network, details } = state.current();
   const nonce = await sign.nextTurn(one, from, network);
   const isFirm = kind !== 'both' && (await sign.isPlain(one, from));
   const isWhole = details.count === 1 || details.currencies.every(({ paid }) => paid === '0');
-  const asked = { id: state.newId(), kind, from, nonce, left, turn: isFirm ? nonce : null, isWhole };
+  const asked = { id: state.newId(), kind, from, nonce, left, until, turn: isFirm ? nonce : null, isWhole };
   try {
     const until = kind === 'allow' ? null : await state.attempt(asked);
     if (until && isNews({ until })) throw new Trouble('warned');
@@ -429,8 +431,12 @@ async function request(kind, { one, from, mine }, run, { left, isGood = sign.isH
   state.remember({ asked });
   let answer;
   try {
-    answer = await untilAnswered(run, kind, mine);
+    answer = await untilAnswered(run, asked, mine);
   } catch (error) {
+    if (error?.isHeld) {
+      state.amend(asked, { asked: { ...asked, why: error.kind } });
+      throw error;
+    }
     const refusal = sign.refusalOf(error, kind === 'both');
     if (!refusal) throw new Trouble('unknown');
     await forgo(asked);
@@ -442,27 +448,37 @@ async function request(kind, { one, from, mine }, run, { left, isGood = sign.isH
   }
   if (!isGood(answer)) throw new Trouble('unknown');
   const kept = state.answered(asked, answer);
-  if (kind === 'pay') state.intend(answer, from);
+  if (kind === 'pay' && !isTron) state.intend(answer, from);
   mine();
   return kept;
 }
 
-/** The response of the wallet. If the link is paid or can no longer be paid, the page tells the payer to reject. */
-async function untilAnswered(run, kind, mine) {
+/**
+ * The response of the wallet. If the link is paid or can no longer be paid, or the request has expired, the page tells the
+ * payer to reject. `run` may call its argument between signing and sending.
+ */
+async function untilAnswered(run, { kind, until }, mine) {
   let isOpen = true;
+  const isLate = () => until && state.now() >= until;
+  const signed = () => {
+    isOpen = false;
+    mine();
+    if (isStale()) throw new Trouble('stopped');
+    stage(kind, t('onItsWay'), '');
+  };
   const look = async () => {
-    for (let link = null; !link?.isPaid && !(link && isStale()); mine()) {
+    for (let link = null; !link?.isPaid && !(link && isStale()) && !isLate(); mine()) {
       await pause(LOOK_AGAIN_MS);
       if (!isOpen) return;
       link = await state.poll(account).catch(() => null);
     }
-    const text = state.current().isPaid ? 'sayNo' : 'sayStop';
+    const text = state.current().isPaid ? 'sayNo' : isStale() ? 'sayStop' : 'late';
     if (isOpen) stage(kind, t(text), t(`${text}More`));
   };
   // A tab that lost its lock stops polling.
   look().catch(() => null);
   try {
-    return await run();
+    return await run(signed);
   } finally {
     isOpen = false;
   }
@@ -508,10 +524,9 @@ async function payNow(own) {
       stage('network', t('inWallet', named()), t('acceptNetwork', { network: network.name }));
       await sign.toNetwork(one, network);
     }
-    const plan = await agreed(total);
+    let plan = await agreed(total);
     if (!plan) return;
-    let { steps } = plan;
-    const { isFunded, hasGas, calls } = plan;
+    const { steps, isFunded, hasGas } = plan;
     if (!isFunded || !hasGas) throw new Trouble('funds');
     if (steps.length > 1 && (await sign.canBundle(one, from, network))) {
       stages = [...first, 'both', 'confirm'];
@@ -531,36 +546,43 @@ async function payNow(own) {
     const count = steps.length;
     stages = [...first, ...(count > 1 ? ['allow'] : []), 'pay', 'confirm'];
     if (count > 1) {
-      for (const [index, step] of steps.slice(0, -1).entries()) {
-        const { kind, currency, amount } = calls[index];
+      for (let left = count; left > 1; left--) {
+        // Tron transactions are valid only for a short time.
+        if (isTron && left < count) plan = await allowed(total, left);
+        if (!plan) return;
+        const at = plan.steps.length - left;
+        if (at < 0) continue;
+        const step = plan.steps[at];
+        const { kind, currency, amount, until } = plan.calls[at];
         const limit = kind === 'reset' ? t('acceptReset', { token: currency.symbol }) : t('acceptAllow', { amount: money(decimal(amount, currency.decimals), currency.symbol) });
         mine();
-        stage('allow', t('inWallet', named()), `${t('confirmation', { index: index + 1, count })} ${limit}`);
-        const allowing = await request('allow', asker, () => sign.send(one, from, network, step), { left: count - index });
+        stage('allow', t('inWallet', named()), `${t('confirmation', { index: count - left + 1, count })} ${limit}`);
+        const allowing = await request('allow', asker, (signed) => sign.send(one, from, network, step, signed), { left, until });
         await followAllowing(allowing, limit);
       }
-      steps = await allowed(total);
-      if (!steps) return;
+      plan = await allowed(total, 1);
+      if (!plan) return;
     }
     mine();
     stage('pay', t('inWallet', named()), `${t('confirmation', { index: count, count })} ${t('acceptPay')}`);
-    const run = () => {
+    const run = (signed) => {
       tell('payment_sent_to_wallet');
-      return sign.send(one, from, network, steps.at(-1));
+      return sign.send(one, from, network, plan.steps.at(-1), signed);
     };
-    const hash = await request('pay', asker, run);
-    tell('payment_approved_in_wallet', { payment_submission_id: hash, payment_submission_id_type: 'evm_tx_hash' });
+    const hash = await request('pay', asker, run, { until: plan.calls.at(-1).until });
+    const [id, type] = isTron ? [hash.slice(2), 'tron_tx_id'] : [hash, 'evm_tx_hash'];
+    tell('payment_approved_in_wallet', { payment_submission_id: id, payment_submission_id_type: type });
     return await followHash(hash);
   } finally {
     free(own);
   }
 }
 
-/** The payment step, fetched again once the service sees the allowance; its node may lag. `null` as in `agreed`. */
-async function allowed(total) {
+/** The plan once the service sees the allowance and `left` steps; its node may lag. `null` as in `agreed`. */
+async function allowed(total, left) {
   for (let tries = 1; ; tries++) {
     const plan = await agreed(total);
-    if (!plan || plan.steps.length === 1) return plan?.steps;
+    if (!plan || plan.steps.length <= left) return plan;
     if (tries === ALLOWANCE_TRIES) throw new Trouble('allowance');
     await pause(ALLOWANCE_PAUSE_MS);
   }
@@ -579,7 +601,7 @@ async function settled(wait) {
     // A link that was withdrawn meanwhile is reported as paid, but not as completed.
     if (link?.isPaid) return link.status === 'completed' ? 'completed' : 'partly';
     if (link && wait.isMined && arrived() !== before) return 'partly';
-    if (link && !link.inFlight?.isSeen && isOverdue(wait)) return 'unseen';
+    if (link && (wait.until ? state.isDead(wait.until) : !link.inFlight?.isSeen && isOverdue(wait))) return 'unseen';
   }
   return null;
 }
@@ -600,6 +622,10 @@ async function ended(result, attempt, wait) {
   if (result === 'unseen') {
     // For an ended link the service no longer reports the chain. Its page says that a payment may still arrive.
     if (state.current().status !== 'pending') return location.reload();
+    if (wait.until) {
+      await forgo(attempt);
+      throw new Trouble('lapsed');
+    }
     state.lose(attempt, Boolean(wait.minedAt));
     throw new Trouble('unknown');
   }
@@ -621,7 +647,7 @@ async function onItsWay(wait) {
 /** The account that got the prompt, and the network; a hidden link reveals its network only to a wallet. */
 const askerOf = (asked) => ({ from: asked?.from ?? account, network: state.current().network });
 
-const waitFor = (asked) => ({ isOver: false, isMined: !wallet, since: asked?.at, begun: state.now() });
+const waitFor = (asked) => ({ isOver: false, isMined: !wallet || isTron, since: asked?.at, until: asked?.until, begun: state.now() });
 
 async function followHash(hash) {
   const { asked } = state.remembered();
@@ -672,16 +698,29 @@ async function followBundle(id) {
 }
 
 /** Waits for a pending permission so that the payer does not give it twice. */
-async function followAllowing({ hash, from, turn, at }, text = '') {
+async function followAllowing({ hash, from, turn, at, left, until }, text = '') {
   stage('allow', t('onItsWay'), text);
   const asker = { from, network: state.current().network };
-  const result = await sign.outcome(wallet, hash, asker, { turn, isOver: () => state.now() - at > UNSEEN_MS });
+  const result = until
+    ? await seenAllowance(left, until)
+    : await sign.outcome(wallet, hash, asker, { turn, isOver: () => state.now() - at > UNSEEN_MS });
   if (result !== 'reverted') state.allowed({ from, turn });
   else {
     state.remember({ allowing: null });
-    throw new Trouble('reverted');
+    throw new Trouble(until ? 'lapsed' : 'reverted');
   }
   return check;
+}
+
+/** The outcome of a permission on Tron. */
+async function seenAllowance(left, until) {
+  for (let ms = 1000; ; ms = Math.min(ms + 500, 4000)) {
+    await pause(ms);
+    await state.poll(account).catch(() => null);
+    const isOver = state.isDead(until);
+    if (state.current().isPaid || (await planned().catch(() => null))?.steps.length < left) return 'done';
+    if (isOver) return 'reverted';
+  }
 }
 
 /**
@@ -689,10 +728,11 @@ async function followAllowing({ hash, from, turn, at }, text = '') {
  * a payer who accepts that it may be paid twice, once the wallet's transaction count has stayed unchanged for a while,
  * or after a long time if it changed or is unavailable. An unchanged count proves nothing, since a wallet may send a
  * transaction that its node does not show. A permission is offered again after a while. A payment seen on the chain is
- * always waited for.
+ * always waited for. On Tron the page waits until the transaction can no longer arrive, and asks again by itself if the
+ * payer was too slow.
  */
 async function followUnknown(asked) {
-  const { id, kind, from, turn, nonce, left } = asked;
+  const { id, kind, from, turn, nonce, left, until, why } = asked;
   const since = asked.since ?? state.now();
   state.amend(asked, { asked: { ...asked, since } });
   let go;
@@ -724,6 +764,11 @@ async function followUnknown(asked) {
       state.allowed({ from, turn: nonce });
       return goOn;
     }
+    if (until) {
+      if (!state.isDead(until)) continue;
+      await forgo(asked);
+      return wallet && why === 'late' ? pay : goOn;
+    }
     const count = wallet && (await sign.nextTurn(wallet, from, state.current().network));
     last = count ?? last;
     hasMoved ||= turn !== null && count > turn;
@@ -735,9 +780,9 @@ async function followUnknown(asked) {
   }
 }
 
-function unclear(screen, { kind, isMined }, again) {
+function unclear(screen, { kind, isMined, why }, again) {
   const unseen = kind === 'allow' ? 'unseenAllow' : 'unseen';
-  const name = { unknown: 'unclear', 'unknown-unseen': unseen, 'unknown-risk': isMined ? 'unmatched' : 'risk' }[screen];
+  const name = why === 'late' ? why : { unknown: 'unclear', 'unknown-unseen': unseen, 'unknown-risk': isMined ? 'unmatched' : 'risk' }[screen];
   const offer = screen === 'unknown' ? lookout() : kind === 'allow' ? button(t('retry'), again) : accepted(again);
   show(screen, screen === 'unknown' && waiting(), note('careful', t(name), t(`${name}More`)), offer);
   say(t(name));
@@ -746,7 +791,7 @@ function unclear(screen, { kind, isMined }, again) {
 /** A button that connects the asked wallet, so that its count can be read; `null` if it is connected. */
 function lookout() {
   const one = wallets.find(({ id }) => id === state.remembered().wallet) ?? wallets[0];
-  if (wallet || !one) return null;
+  if (wallet || !one || isTron) return null;
   const look = async () => {
     const given = await sign.account(one).catch(() => null);
     if (given && !wallet) use(one, given);
@@ -798,7 +843,7 @@ function failed(error, again) {
   const trouble = error instanceof Mismatch ? new Trouble('mismatch', t(`why_${error.why}`)) : sign.troubleOf(error);
   const { kind, detail } = trouble;
   if (kind === 'taken') return;
-  if (kind === 'unknown') return void goOn();
+  if (kind === 'unknown' || kind === 'late') return void goOn();
   if (kind === 'warned') return void check();
   if (kind === 'safe') return void refuseSafe();
   if (kind === 'gone') return location.reload();
@@ -887,7 +932,7 @@ function resume() {
 function begin() {
   const before = state.remembered();
   let isAsked = false;
-  discover(async (found) => {
+  sign.discover(async (found) => {
     wallets = found;
     const known = before.wallet && found.find((one) => one.id === before.wallet);
     if (known && !isAsked && !wallet) {

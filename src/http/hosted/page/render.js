@@ -97,9 +97,10 @@ export function show(name, ...children) {
 
 /** A shortened transaction hash that links to its explorer. */
 export function transaction(link, hash) {
-  if (!link.network) return code(short(hash));
-  const to = { href: link.network.explorer + hash, target: '_blank', rel: 'noopener noreferrer' };
-  return el('a', to, code(short(hash)));
+  const id = link.isTron ? hash.replace(/^0x/, '') : hash;
+  if (!link.network) return code(short(id));
+  const to = { href: link.network.explorer + id, target: '_blank', rel: 'noopener noreferrer' };
+  return el('a', to, code(short(id)));
 }
 
 /** The redirect button; `null` if the address is not http(s). */

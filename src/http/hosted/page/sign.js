@@ -1,4 +1,4 @@
-// Wallet calls: accounts, networks, transactions one by one or in one confirmation (EIP-5792), and their outcome.
+// Wallets: discovery, accounts, networks, transactions one by one or in one confirmation (EIP-5792), and their outcome.
 
 /** An error shown to the payer; `kind` names its texts. */
 export class Trouble extends Error {
@@ -104,7 +104,7 @@ export async function isOnNetwork(wallet, network) {
 }
 
 /** Switches a wallet to a network and adds the network if the wallet does not know it. */
-export async function toNetwork(wallet, network) {
+export async function toNetwork(wallet, network, isOn = isOnNetwork) {
   const chainId = quantity(network.chainId);
   try {
     await ask(wallet, 'wallet_switchEthereumChain', [{ chainId }]);
@@ -122,11 +122,11 @@ export async function toNetwork(wallet, network) {
     };
     await ask(wallet, 'wallet_addEthereumChain', [chain]).catch(() => Promise.reject(new Trouble('network')));
     // Some wallets add a network without switching to it.
-    if (!(await isOnNetwork(wallet, network))) {
+    if (!(await isOn(wallet, network))) {
       await ask(wallet, 'wallet_switchEthereumChain', [{ chainId }]).catch(() => {});
     }
   }
-  if (!(await isOnNetwork(wallet, network))) throw new Trouble('network');
+  if (!(await isOn(wallet, network))) throw new Trouble('network');
 }
 
 /** Whether a wallet reports that it can batch calls in one transaction, now or after its own prompt. */
@@ -169,7 +169,7 @@ export const send = (wallet, from, { chainId }, { to, data, value }) =>
 export const isHash = (hash) => typeof hash === 'string' && /^0x[0-9a-f]{64}$/i.test(hash);
 
 /** A wallet response with a short time limit; `null` if there is none. */
-const soon = async (wallet, method, params) => {
+export const soon = async (wallet, method, params) => {
   const asked = (async () => ask(wallet, method, params))();
   return Promise.race([asked.catch(() => null), pause(COUNT_MS).then(() => null)]);
 };
@@ -230,4 +230,70 @@ export async function isShown(wallet, hash, asker) {
   const told = outcome(wallet, hash, asker, { isOver: () => looks++ > 0, shows: (isThere) => (isFound = isThere) });
   const end = await Promise.race([told, pause(COUNT_MS).then(() => null)]);
   return end === 'done' || (end === null && isFound);
+}
+
+// Discovery: EIP-6963, and legacy wallets at `window.ethereum`. `tron.js` finds wallets of Tron in the same way. Names and
+// icons are untrusted: bidirectional controls are removed from names, and icons must be small data URL images.
+
+const LEGACY_AFTER_MS = 300;
+const ICON_MAX = 100_000;
+const NAME_MAX = 40;
+
+const isPicture = (icon) =>
+  typeof icon === 'string' && icon.length <= ICON_MAX && /^data:image\/(png|jpeg|webp|gif|svg\+xml)[;,]/.test(icon);
+
+/** The name without control, direction and invisible characters. */
+const plain = (name) =>
+  Array.from(String(name ?? '').replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, ''))
+    .slice(0, NAME_MAX)
+    .join('')
+    .trim();
+
+/** How wallets of EVM networks appear. Some wallets that cannot sign for these networks announce themselves too. */
+const EVM = {
+  standard: 'eip6963',
+  isFit: (provider, rdns) => !provider.isTronLink && !/tronlink/i.test(rdns),
+  look: () => globalThis.ethereum,
+  ready: 'ethereum#initialized',
+};
+
+/**
+ * Calls `found` with all wallets whenever a new one announces itself, as long as the page is open: extensions may load
+ * late. A wallet is `{ id, name, icon, provider }`; `name` is empty if the wallet does not report one.
+ */
+export function discover(found, { standard, isFit, look: legacy, ready } = EVM) {
+  const wallets = new Map();
+  const tell = () => {
+    const all = [...wallets.values()];
+    const announced = all.filter((wallet) => wallet.id !== 'injected');
+    found(announced.length ? announced : all);
+  };
+  addEventListener(`${standard}:announceProvider`, ({ detail }) => {
+    const { info, provider } = detail ?? {};
+    if (!info?.rdns || typeof provider?.request !== 'function' || !isFit(provider, info.rdns)) return;
+    const id = String(info.rdns);
+    if (wallets.get(id)?.provider === provider) return;
+    wallets.set(id, { id, name: plain(info.name), icon: isPicture(info.icon) ? info.icon : null, provider });
+    tell();
+  });
+  dispatchEvent(new Event(`${standard}:requestProvider`));
+  const look = () => {
+    const provider = legacy();
+    if (wallets.size || typeof provider?.request !== 'function' || !isFit(provider)) return;
+    wallets.set('injected', { id: 'injected', name: '', icon: null, provider });
+    tell();
+  };
+  setTimeout(look, LEGACY_AFTER_MS);
+  addEventListener(ready, look, { once: true });
+}
+
+/** Links that open a page in the browser of a wallet app: `[name, address]`, and the name of a text if it does not. */
+export function appLinks(page) {
+  const bare = page.replace(/^https?:\/\//, '');
+  const whole = encodeURIComponent(page);
+  return [
+    ['MetaMask', `https://metamask.app.link/dapp/${bare}`],
+    ['Coinbase Wallet', `https://go.cb-w.com/dapp?cb_url=${whole}`],
+    ['Trust Wallet', `https://link.trustwallet.com/open_url?coin_id=60&url=${whole}`],
+  ];
 }

@@ -4,15 +4,27 @@ import { Trouble } from './sign.js';
 
 const boot = JSON.parse(document.getElementById('boot').textContent);
 
-export const { words, locale, page } = boot;
+export const { locale, page } = boot;
+/** The texts; those for Tron replace others of the same name. */
+export const words = { ...boot.words, ...boot.tron };
+
+export const hexOf = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 
 const listeners = [];
 let link = boot.link;
 /** How far the clock of the service is ahead of this one, in milliseconds. */
 let ahead = Date.parse(link.serverTime) - Date.now();
+/** The solid time of the previous response. */
+let solid = NaN;
 
 export const current = () => link;
 export const now = () => Date.now() + ahead;
+
+/**
+ * Whether a Tron transaction that expires at `until` can no longer arrive: the service has credited all payments up to its
+ * solid time, and none pays the link. The solid time is that of the previous response, so that the rest is newer.
+ */
+export const isDead = (until) => solid > until && !link.isPaid && !link.inFlight?.isSeen;
 
 /** Calls `changed(before, after)` after each new state. */
 export const watch = (changed) => listeners.push(changed);
@@ -23,8 +35,14 @@ export const path = (name) => `${ROOT}/${name}`;
 /** Kinds of trouble by HTTP status. */
 const KINDS = { 403: 'refused', 404: 'gone', 409: 'done', 410: 'gone', 413: 'connection', 423: 'stopped', 429: 'connection' };
 
-/** Kinds of trouble by code: a multicall cannot pay some of its items, or the wallet is a Safe. */
-const CODES = { multicall_validation_failed: 'stopped', safe_wallet: 'safe' };
+/** Kinds of trouble by code: a multicall cannot pay some of its items, or a wallet cannot pay. */
+const CODES = {
+  multicall_validation_failed: 'stopped',
+  safe_wallet: 'safe',
+  account_not_activated: 'inactive',
+  payer_blacklisted: 'frozen',
+  fee_limit_exceeded: 'feeTooHigh',
+};
 
 async function call(name, options) {
   let answer;
@@ -46,6 +64,7 @@ export async function refresh(wallet) {
   const before = link;
   // Without a wallet, and while no wallet can pay, a response may hide what an approved wallet has seen.
   const { details, network, redirect } = fresh.details || fresh.wallet ? fresh : before;
+  solid = Date.parse(before.solidTime);
   link = { ...fresh, details, network, redirect, wallet: wallet ? fresh.wallet : before.wallet };
   ahead = Date.parse(link.serverTime) - Date.now();
   for (const changed of listeners) changed(before, link);
@@ -66,12 +85,14 @@ const post = (name, body) =>
 /** Reports a sent transaction so that other visitors of the link are warned. */
 export const intend = (txHash, payerAddress) => post('intent', { txHash, payerAddress }).catch(() => null);
 
+/** Lets the service send a signed Tron transaction. */
+export const broadcast = (signedTransaction) => post('tron/broadcast', { signedTransaction });
+
 const ID_BYTES = 16;
 const OWN_MAX = 50;
 
 /** A random attempt id; a caller that does not know it cannot withdraw the attempt. */
-export const newId = () =>
-  [...crypto.getRandomValues(new Uint8Array(ID_BYTES))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+export const newId = () => hexOf(crypto.getRandomValues(new Uint8Array(ID_BYTES)));
 
 /** Reports that a wallet will be asked, to warn other visitors. Returns until when their attempts warn, or `null`. */
 export async function attempt({ id, from }) {
@@ -159,10 +180,10 @@ export const recall = ({ hash, calls, ...attempt }) =>
 
 /** Stores the wallet's response to an attempt, even if another one has started since; returns what it stored. */
 export function answered(attempt, answer) {
-  const { id, kind, from, nonce } = attempt;
+  const { id, kind, from, nonce, left, until } = attempt;
   const { asked } = remembered();
   if (kind === 'allow') {
-    const allowing = { hash: answer, from, turn: nonce, at: now() };
+    const allowing = { hash: answer, from, turn: nonce, at: now(), left, until };
     amend(attempt, { allowing, asked: null });
     return allowing;
   }

@@ -12,7 +12,7 @@ export class Mismatch extends Error {
   }
 }
 
-const require = (holds, why) => {
+export const require = (holds, why) => {
   if (!holds) throw new Mismatch(why);
 };
 

@@ -1,0 +1,334 @@
+//! Payers of links on Tron, with a wallet that only signs. Time and blocks of the local chain move only when a scenario
+//! moves them.
+
+use crate::{
+    proxy::Proxy,
+    scenarios::{Told, holds},
+    stage::Stage,
+    tron_wallet::InjectedTronWallet,
+};
+use serde_json::{Value, json};
+
+/// How long a transaction is valid, with some reserve, in seconds.
+const EXPIRED_S: u64 = 70;
+
+/// Number of blocks after which a block is surely solid.
+const SOLID_BLOCKS: u64 = 30;
+
+/// The ready message of `prs dev` about the local chain of Tron.
+fn tron(stage: &Stage) -> &Value {
+    stage.dev.ready.get("tron").expect("prs dev starts a chain of Tron")
+}
+
+/// Creates a payout link and gives the browser a new wallet; returns the token.
+async fn link(stage: &mut Stage, amount: &str) -> String {
+    let accounts = tron(stage)["accounts"].clone();
+    stage.tron = Some(InjectedTronWallet::new(&accounts[2]));
+    stage.look = "-tron";
+    let body = json!({
+        "recipient": accounts[5]["address"], "creatorWalletAddress": accounts[2]["address"], "network": "tron",
+        "currency": "USDT-tron", "amount": amount,
+    });
+    stage.made("/v2/secure-payments/payouts", body).await
+}
+
+fn wallet(stage: &mut Stage) -> &mut InjectedTronWallet {
+    stage.tron.as_mut().expect("a wallet")
+}
+
+/// Changes a setting of the local chain.
+async fn control(stage: &Stage, settings: Value) {
+    let node = tron(stage)["apiUrls"][0].as_str().expect("a node").to_owned();
+    stage.dev.call_url(&format!("{node}/_control"), &settings).await;
+}
+
+/// Moves the clock of the service, and the solid block, past the expiration of everything that was signed so far.
+async fn pass_expiration(stage: &Stage) {
+    stage.wait_for(EXPIRED_S).await;
+    control(stage, json!({ "stepMs": EXPIRED_S * 1_000, "mine": 2 })).await;
+    control(stage, json!({ "stepMs": 3_000, "mine": SOLID_BLOCKS })).await;
+}
+
+async fn make_solid(stage: &Stage) {
+    control(stage, json!({ "mine": SOLID_BLOCKS })).await;
+}
+
+/// Opens a link and connects the Tron wallet. Errors: `screen` does not appear.
+async fn connect(stage: &mut Stage, token: &str, screen: &str) -> Told {
+    stage.visit(token, "").await;
+    stage.until("connect").await?;
+    stage
+        .until_true("document.body.innerText.includes('Own Tron Wallet')")
+        .await?;
+    stage.press("Own Tron Wallet").await?;
+    let account = wallet(stage).account.clone();
+    stage
+        .js(&format!("sessionStorage.tronAccount = {};", json!(account)))
+        .await;
+    stage.until(screen).await
+}
+
+/// Waits until the wallet has a request to sign that it does not answer.
+async fn until_held(stage: &mut Stage) -> Told {
+    stage.until("sign-pay").await?;
+    while wallet(stage).held.is_empty() {
+        stage.turn().await;
+    }
+    Ok(())
+}
+
+/// Lets the wallet sign the request that waits.
+async fn release(stage: &mut Stage) {
+    let own = wallet(stage);
+    own.holds = false;
+    let ask = own.held.remove(0);
+    let signed = own.sign(&ask["params"][0]);
+    let script = format!("window.wallet.answer({}, {signed}, null);", ask["id"]);
+    stage.js(&script).await;
+}
+
+pub async fn paid(stage: &mut Stage) -> Told {
+    let token = link(stage, "25.25").await;
+    connect(stage, &token, "options").await?;
+    stage.press("Pay 25.25").await?;
+    stage.until("sign-confirm").await?;
+    make_solid(stage).await;
+    stage.until("success").await?;
+    holds(wallet(stage).signed.len() == 2, "not one permission and one payment")?;
+    let text = stage.text().await;
+    holds(
+        !text.contains("0x"),
+        format!("a hash or an address has the EVM form: {text}"),
+    )?;
+    let events = stage
+        .dev
+        .call("/v2/events?event=secure_payment.user_event&limit=20", None)
+        .await
+        .to_string();
+    holds(events.contains("tron_tx_id"), "no event names the transaction")?;
+    let account = wallet(stage).account.clone();
+    holds(!events.contains(&account), "an event contains the wallet address")
+}
+
+pub async fn older_wallets(stage: &mut Stage) -> Told {
+    for form in ["tron", "tronLink"] {
+        let token = link(stage, "1.5").await;
+        stage.visit(&token, "").await;
+        stage.js(&format!("sessionStorage.tron = '{form}';")).await;
+        stage.browser.post("refresh", &json!({})).await;
+        stage.until("connect").await?;
+        stage
+            .until_true("document.body.innerText.includes('Browser wallet')")
+            .await?;
+        let account = wallet(stage).account.clone();
+        stage
+            .js(&format!("sessionStorage.tronAccount = {};", json!(account)))
+            .await;
+        stage.press("Browser wallet").await?;
+        stage.until("options").await?;
+    }
+    Ok(())
+}
+
+pub async fn rejected_then_resumed(stage: &mut Stage) -> Told {
+    let token = link(stage, "3.7").await;
+    wallet(stage).rejects = true;
+    connect(stage, &token, "options").await?;
+    stage.press("Pay 3.7").await?;
+    stage.until("error-rejected").await?;
+    holds(
+        stage.text().await.contains("Nothing was sent"),
+        "the page does not say that nothing was sent",
+    )?;
+    stage.press("Try again").await?;
+    stage.until("sign-confirm").await?;
+    make_solid(stage).await;
+    stage.until("success").await
+}
+
+pub async fn expired_while_signing(stage: &mut Stage) -> Told {
+    let token = link(stage, "0.000001").await;
+    wallet(stage).holds = true;
+    connect(stage, &token, "options").await?;
+    stage.press("Pay 0.000001").await?;
+    until_held(stage).await?;
+    stage.wait_for(EXPIRED_S).await;
+    stage
+        .until_true("document.body.innerText.includes('expired before you signed')")
+        .await?;
+    // The wallet signs too late: the page sends nothing, and asks again only when this cannot be sent any longer.
+    release(stage).await;
+    stage.until("unknown").await?;
+    holds(wallet(stage).payments().len() == 1, "the page asked again too early")?;
+    pass_expiration(stage).await;
+    stage.until("sign-confirm").await?;
+    make_solid(stage).await;
+    stage.until("success").await?;
+    let payments = wallet(stage).payments();
+    holds(
+        payments.len() == 2 && payments[0]["txID"] != payments[1]["txID"],
+        "not asked twice",
+    )
+}
+
+pub async fn changed_by_the_wallet(stage: &mut Stage) -> Told {
+    let token = link(stage, "0.000002").await;
+    wallet(stage).change = Some(|transaction| transaction["txID"] = json!("ab".repeat(32)));
+    connect(stage, &token, "options").await?;
+    stage.press("Pay 0.000002").await?;
+    stage.until("error-changed").await?;
+    wallet(stage).change = None;
+    stage.press("Try again").await?;
+    stage.until("unknown").await?;
+    pass_expiration(stage).await;
+    stage.until("options").await
+}
+
+type TronBend = fn(&mut Value);
+
+/// The last step of calldata, which pays.
+fn payment(answer: &mut Value) -> &mut Value {
+    let steps = answer["steps"].as_array_mut().expect("steps");
+    steps.last_mut().expect("a payment")
+}
+
+/// Replaces the last digits of a text.
+fn put(text: &mut Value, at: usize, instead: &str) {
+    let mut changed = text.as_str().expect("a text").to_owned();
+    changed.replace_range(at..at + instead.len(), instead);
+    *text = json!(changed);
+}
+
+/// Ways to falsify an unsigned transaction, each with its name.
+const TRON_BENDS: [(&str, TronBend); 10] = [
+    ("recipient in the calldata", |answer| {
+        put(&mut payment(answer)["data"], 10 + 64 + 60, "1111")
+    }),
+    ("amount in the calldata", |answer| {
+        put(&mut payment(answer)["data"], 10 + 128 + 60, "1111")
+    }),
+    ("contract", |answer| {
+        payment(answer)["to"] = json!("TRZbXXuLd3HW5utzVysA3rpLgU7sVBrd1D")
+    }),
+    ("contract in its EVM form", |answer| {
+        payment(answer)["to"] = json!("0x1b6ca35d39842cf8fbe49000653a1505412da659");
+    }),
+    ("coins", |answer| payment(answer)["value"] = json!("0x1")),
+    ("fee limit", |answer| payment(answer)["feeLimit"] = json!("1")),
+    ("JSON", |answer| {
+        payment(answer)["transaction"]["raw_data"]["fee_limit"] = json!(1)
+    }),
+    ("memo", |answer| {
+        let hex = &mut payment(answer)["transaction"]["raw_data_hex"];
+        *hex = json!(format!("{}5201aa", hex.as_str().expect("hex")));
+    }),
+    ("id", |answer| {
+        payment(answer)["transaction"]["txID"] = json!("ab".repeat(32))
+    }),
+    ("no transaction", |answer| payment(answer)["transaction"] = Value::Null),
+];
+
+pub async fn tampered(stage: &mut Stage) -> Told {
+    let token = link(stage, "5.1").await;
+    let proxy = Proxy::before(stage.dev.text("/baseUrl")).await;
+    stage.origin = Some(proxy.address.clone());
+    for (what, bend) in TRON_BENDS {
+        proxy.lets(move |path, text| {
+            if !path.ends_with("/calldata") {
+                return text;
+            }
+            let mut answer: Value = serde_json::from_str(&text).expect("JSON");
+            bend(&mut answer);
+            answer.to_string()
+        });
+        let stopped = connect(stage, &token, "error-mismatch").await;
+        stopped.map_err(|error| format!("{what}: {error}"))?;
+        let text = stage.text().await;
+        holds(!text.contains("Try again"), format!("{what}: the page offers a retry"))?;
+        holds(wallet(stage).signed.is_empty(), format!("{what}: the wallet was asked"))?;
+    }
+    println!(
+        "{} changes of transactions: all stopped without a retry",
+        TRON_BENDS.len()
+    );
+    Ok(())
+}
+
+/// Bytes that an independent encoder wrote, and each of them with one changed bit.
+pub async fn decoded(stage: &mut Stage) -> Told {
+    let token = link(stage, "5.2").await;
+    stage.visit(&token, "").await;
+    stage.until("connect").await?;
+    let cases: Value = serde_json::from_str(include_str!("../vectors/tron-transactions.json")).expect("JSON");
+    for case in cases["cases"].as_array().expect("cases") {
+        let script = format!("const given = {case}; {}", include_str!("tron_vectors.js"));
+        let found = stage.browser.run(&script, &json!([])).await;
+        holds(found == json!("ok"), format!("{}: {found}", case["name"]))?;
+    }
+    Ok(())
+}
+
+pub async fn two_tabs(stage: &mut Stage) -> Told {
+    let token = link(stage, "0.000003").await;
+    connect(stage, &token, "options").await?;
+    let (first, second) = stage.open_tab().await;
+    stage.browser.open(&stage.at(&format!("/pay/{token}"))).await;
+    let account = wallet(stage).account.clone();
+    stage
+        .js(&format!("sessionStorage.tronAccount = {};", json!(account)))
+        .await;
+    stage.browser.post("refresh", &json!({})).await;
+    let played = async {
+        stage.until("options").await?;
+        stage.go_to(&first).await;
+        wallet(stage).holds = true;
+        stage.press("Pay 0.000003").await?;
+        until_held(stage).await?;
+        stage.go_to(&second).await;
+        stage.press("Pay 0.000003").await?;
+        stage.until("othertab").await?;
+        stage.press("Continue here").await?;
+        stage.until("unknown").await?;
+        // The first tab has lost its turn, so it does not send what the wallet signs for it.
+        stage.go_to(&first).await;
+        release(stage).await;
+        stage.go_to(&second).await;
+        pass_expiration(stage).await;
+        stage.until("options").await?;
+        stage.press("Pay 0.000003").await?;
+        stage.until("sign-confirm").await?;
+        make_solid(stage).await;
+        stage.until("success").await
+    };
+    let played = played.await;
+    stage.go_to(&second).await;
+    stage.browser.close().await;
+    stage.go_to(&first).await;
+    played
+}
+
+pub async fn evm_wallet_only(stage: &mut Stage) -> Told {
+    let token = link(stage, "7.1").await;
+    stage.visit(&token, "").await;
+    stage.js("sessionStorage.tron = 'none';").await;
+    for (width, query, look) in [(1100, "", "-no-tron"), (360, "?lang=ar", "-no-tron-ar-phone")] {
+        stage.dress(width, 900, false).await;
+        stage.look = look;
+        stage.browser.open(&stage.at(&format!("/pay/{token}{query}"))).await;
+        stage.until_true("document.body.innerText.includes('MetaMask')").await?;
+        stage.until("connect").await?;
+    }
+    let text = stage.text().await;
+    holds(text.contains("TronLink") && !text.contains("Own"), text)
+}
+
+/// A wallet of Tron does not appear on a link of an EVM network.
+pub async fn evm_link(stage: &mut Stage) -> Told {
+    stage.look = "";
+    let token = stage.payout("FAU", "1").await;
+    stage.connect(&token, "options").await?;
+    stage.visit(&token, "").await;
+    stage.until("connect").await?;
+    let text = stage.text().await;
+    holds(text.contains("Own Wallet") && !text.contains("Tron"), text)
+}
