@@ -132,6 +132,7 @@ mod strict_clients;
 mod tron_broadcast;
 mod tron_chain;
 mod tron_codec;
+mod tron_page;
 mod tron_pay;
 mod tron_refusals;
 mod vectors;

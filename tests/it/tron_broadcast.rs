@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 const PAYER_KEY: &str = "a66277d4816467ded393c0ab34b57736d6178ded093bc0a1cee2c6a9ea48c927";
 
 /// Nodes that respond with one outcome and keep what they get.
-struct PlayedNodes(Mutex<(BroadcastOutcome, Vec<Vec<u8>>)>);
+pub(crate) struct PlayedNodes(Mutex<(BroadcastOutcome, Vec<Vec<u8>>)>);
 
 impl PlayedNodes {
     fn read<T>(&self, read: impl FnOnce(&mut (BroadcastOutcome, Vec<Vec<u8>>)) -> T) -> T {
@@ -41,7 +41,7 @@ impl PlayedNodes {
     }
 
     /// The transactions since the last look.
-    fn received(&self) -> Vec<Vec<u8>> {
+    pub(crate) fn received(&self) -> Vec<Vec<u8>> {
         self.read(|nodes| std::mem::take(&mut nodes.1))
     }
 }
@@ -56,9 +56,8 @@ impl TransactionBroadcast for PlayedNodes {
     }
 }
 
-/// A service whose nodes accept every transaction, and the token of a link that pays 10 USDT.
-async fn service() -> (TestApp, Arc<PlayedChain>, Arc<PlayedNodes>, String) {
-    let (app, chain) = app_with(|_| {}).await;
+/// A service with nodes that accept every transaction.
+pub(crate) fn with_nodes(app: TestApp) -> (TestApp, Arc<PlayedNodes>) {
     let nodes = Arc::new(PlayedNodes(Mutex::new((BroadcastOutcome::Accepted, Vec::new()))));
     let played: Arc<dyn TransactionBroadcast> = nodes.clone();
     let app = app.with_ctx(|ctx| {
@@ -69,12 +68,19 @@ async fn service() -> (TestApp, Arc<PlayedChain>, Arc<PlayedNodes>, String) {
             ..ctx.partners.clone()
         };
     });
+    (app, nodes)
+}
+
+/// A service whose nodes accept every transaction, and the token of a link that pays 10 USDT.
+pub(crate) async fn service() -> (TestApp, Arc<PlayedChain>, Arc<PlayedNodes>, String) {
+    let (app, chain) = app_with(|_| {}).await;
+    let (app, nodes) = with_nodes(app);
     let token = token_of(&app.payout_link(&payout_link("10")).await.expect(201));
     (app, chain, nodes, token)
 }
 
 /// The transactions that a link returns to [`PAYER`] now, alive for a minute by the clock of the service.
-async fn issued(app: &TestApp, token: &str) -> Vec<TronTransaction> {
+pub(crate) async fn issued(app: &TestApp, token: &str) -> Vec<TronTransaction> {
     let answer = app.calldata_of(token, Some(PAYER)).await.expect(200);
     let items = answer["transactions"].as_array().expect("a list");
     let now_ms = u64::try_from(app.ctx.clock.now().timestamp_millis()).expect("after 1970");
@@ -86,7 +92,7 @@ async fn issued(app: &TestApp, token: &str) -> Vec<TronTransaction> {
 }
 
 /// The body with a transaction that [`PAYER`] signs.
-fn signed(transaction: &TronTransaction) -> Value {
+pub(crate) fn signed(transaction: &TronTransaction) -> Value {
     let key: PrivateKeySigner = PAYER_KEY.parse().expect("a key");
     let signature = key.sign_hash_sync(&transaction.tx_id()).expect("a signature");
     let account = |bytes| format!("41{}", hex::encode::<alloy::primitives::Address>(bytes));
@@ -116,7 +122,7 @@ fn signed(transaction: &TronTransaction) -> Value {
 }
 
 /// Number of stored hashes.
-async fn stored(app: &TestApp) -> i64 {
+pub(crate) async fn stored(app: &TestApp) -> i64 {
     rows(app, "secure_payment_intents").await
 }
 

@@ -20,13 +20,13 @@ use prs::{
 use serde_json::{Value, json};
 
 /// The service, a chain with two nodes, and the account that pays.
-struct Ground {
-    app: TestApp,
-    devnet: TronDevnet,
+pub(crate) struct Ground {
+    pub(crate) app: TestApp,
+    pub(crate) devnet: TronDevnet,
 }
 
 impl Ground {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let options = TronOptions {
             nodes: 2,
             ..TronOptions::default()
@@ -42,12 +42,12 @@ impl Ground {
         Self { app, devnet }
     }
 
-    fn account(&self, index: usize) -> &str {
+    pub(crate) fn account(&self, index: usize) -> &str {
         &self.devnet.summary().accounts[index].address
     }
 
     /// Credits everything that is final.
-    async fn follow(&self) {
+    pub(crate) async fn follow(&self) {
         let chain = self.app.ctx.partners.chains.followed[&Network::Tron].clone();
         for _ in 0..50 {
             match step(&self.app.ctx, chain.as_ref()).await.expect("a step") {
@@ -60,7 +60,7 @@ impl Ground {
     }
 
     /// Signs an unsigned transaction of an answer as tronweb does.
-    fn sign(&self, transaction: &Value) -> Value {
+    pub(crate) fn sign(&self, transaction: &Value) -> Value {
         let key: PrivateKeySigner = self.devnet.summary().accounts[0].private_key.parse().expect("a key");
         let tx_id: B256 = transaction["txID"].as_str().expect("an id").parse().expect("32 bytes");
         let signature = key.sign_hash_sync(&tx_id).expect("a signature");
@@ -72,7 +72,7 @@ impl Ground {
         })
     }
 
-    async fn calldata(&self, token: &str) -> Value {
+    pub(crate) async fn calldata(&self, token: &str) -> Value {
         let path = format!("/v2/secure-payments/{token}/pay?wallet={}", self.account(0));
         self.app.get(&path).with_client().send().await.expect(200)
     }

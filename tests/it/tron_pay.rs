@@ -48,8 +48,8 @@ pub(crate) fn address(text: &str) -> Address {
 pub(crate) struct PlayedState {
     fallback: Option<Address>,
     pub(crate) allowance: u64,
-    resources: PayerResources,
-    energy: u64,
+    pub(crate) resources: PayerResources,
+    pub(crate) energy: u64,
     /// Whether the token refuses to change an allowance to another number than zero.
     wants_reset: bool,
     is_down: bool,
