@@ -289,7 +289,7 @@ async fn calls_of_a_payment_page_are_counted_by_address_and_token() {
     let step = json!({ "userEvent": "wallet_connected", "occurredAt": "2020-01-01T00:00:00Z", "properties": {} });
     let sent = json!({ "txHash": format!("0x{}", "8f".repeat(32)), "payerAddress": stranger(1) });
     let attempt = json!({ "id": "7".repeat(32), "wallet": stranger(1) });
-    let routes: [(Method, &str, Option<&Value>); 8] = [
+    let routes: [(Method, &str, Option<&Value>); 9] = [
         (Method::GET, "", None),
         (Method::GET, "/receipt", None),
         (Method::GET, "/state", None),
@@ -298,6 +298,7 @@ async fn calls_of_a_payment_page_are_counted_by_address_and_token() {
         (Method::POST, "/events", Some(&step)),
         (Method::POST, "/attempt", Some(&attempt)),
         (Method::POST, "/attempt/withdraw", Some(&attempt)),
+        (Method::POST, "/tron/broadcast", Some(&attempt)),
     ];
     // The burst is a sixth of the minute's quota: ten calls of any kind.
     for (first, (method, route, body)) in routes.iter().enumerate() {

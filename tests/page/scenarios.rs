@@ -153,6 +153,7 @@ scenarios![
 scenarios![
     payers_pay_links_on_tron:
     tron::paid,
+    tron::looks,
     tron::older_wallets,
     tron::rejected_then_resumed,
     tron::expired_while_signing,

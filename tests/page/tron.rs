@@ -1,5 +1,4 @@
-//! Payers of links on Tron, with a wallet that only signs. Time and blocks of the local chain move only when a scenario
-//! moves them.
+//! Payers of links on Tron, with a wallet that only signs.
 
 use crate::{
     proxy::Proxy,
@@ -7,13 +6,14 @@ use crate::{
     stage::Stage,
     tron_wallet::InjectedTronWallet,
 };
+use prs::domain::{address::Address, tron::TronTransaction};
 use serde_json::{Value, json};
 
 /// How long a transaction is valid, with some reserve, in seconds.
-const EXPIRED_S: u64 = 70;
+const EXPIRED_S: u64 = 75;
 
-/// Number of blocks after which a block is surely solid.
-const SOLID_BLOCKS: u64 = 30;
+/// Number of blocks after which the first of them is solid.
+const SOLID_BLOCKS: u64 = 4;
 
 /// The ready message of `prs dev` about the local chain of Tron.
 fn tron(stage: &Stage) -> &Value {
@@ -38,24 +38,24 @@ fn wallet(stage: &mut Stage) -> &mut InjectedTronWallet {
 
 /// Changes a setting of the local chain.
 async fn control(stage: &Stage, settings: Value) {
-    let node = tron(stage)["apiUrls"][0].as_str().expect("a node").to_owned();
+    let node = tron(stage)["apiUrl"].as_str().expect("a node").to_owned();
     stage.dev.call_url(&format!("{node}/_control"), &settings).await;
 }
 
-/// Moves the clock of the service, and the solid block, past the expiration of everything that was signed so far.
+/// Moves the clocks, and the solid block, past the expiration of everything that was signed so far.
 async fn pass_expiration(stage: &Stage) {
     stage.wait_for(EXPIRED_S).await;
-    control(stage, json!({ "stepMs": EXPIRED_S * 1_000, "mine": 2 })).await;
-    control(stage, json!({ "stepMs": 3_000, "mine": SOLID_BLOCKS })).await;
-}
-
-async fn make_solid(stage: &Stage) {
     control(stage, json!({ "mine": SOLID_BLOCKS })).await;
 }
 
 /// Opens a link and connects the Tron wallet. Errors: `screen` does not appear.
 async fn connect(stage: &mut Stage, token: &str, screen: &str) -> Told {
-    stage.visit(token, "").await;
+    connect_in(stage, token, "", screen).await
+}
+
+/// Like [`connect`], with a query that selects the language.
+async fn connect_in(stage: &mut Stage, token: &str, query: &str, screen: &str) -> Told {
+    stage.visit(token, query).await;
     stage.until("connect").await?;
     stage
         .until_true("document.body.innerText.includes('Own Tron Wallet')")
@@ -92,7 +92,6 @@ pub async fn paid(stage: &mut Stage) -> Told {
     connect(stage, &token, "options").await?;
     stage.press("Pay 25.25").await?;
     stage.until("sign-confirm").await?;
-    make_solid(stage).await;
     stage.until("success").await?;
     holds(wallet(stage).signed.len() == 2, "not one permission and one payment")?;
     let text = stage.text().await;
@@ -108,6 +107,52 @@ pub async fn paid(stage: &mut Stage) -> Told {
     holds(events.contains("tron_tx_id"), "no event names the transaction")?;
     let account = wallet(stage).account.clone();
     holds(!events.contains(&account), "an event contains the wallet address")
+}
+
+/// Each look: the suffix of its screenshots, width, colour scheme and query.
+const LOOKS: [(&str, u32, bool, &str); 2] = [
+    ("-tron-phone-dark", 320, true, ""),
+    ("-tron-ar-phone", 360, false, "?lang=ar"),
+];
+
+/// A payment in each look, and the page of another visitor while the payment is in flight.
+pub async fn looks(stage: &mut Stage) -> Told {
+    for (place, (look, width, is_dark, query)) in LOOKS.into_iter().enumerate() {
+        let token = link(stage, &format!("1{place}.3")).await;
+        stage.dress(width, 1_500, is_dark).await;
+        stage.look = look;
+        wallet(stage).holds = true;
+        connect_in(stage, &token, query, "options").await?;
+        stage.js("document.querySelector('.explained').open = true;").await;
+        stage.judge("explained").await;
+        fits(stage, width).await?;
+        let press = "[...document.querySelectorAll('#action .button')].at(-1).click();";
+        stage.js(press).await;
+        until_held(stage).await?;
+        fits(stage, width).await?;
+        // The next block comes only after the pictures.
+        control(stage, json!({ "hold": true, "mine": SOLID_BLOCKS })).await;
+        release(stage).await;
+        let seen = async {
+            stage.until("sign-confirm").await?;
+            fits(stage, width).await?;
+            connect_in(stage, &token, query, "inflight").await?;
+            fits(stage, width).await
+        };
+        let seen = seen.await;
+        control(stage, json!({ "hold": false, "mine": 1 })).await;
+        seen?;
+        stage.until("success").await?;
+        fits(stage, width).await?;
+    }
+    Ok(())
+}
+
+/// Errors: the page is wider than the window.
+async fn fits(stage: &Stage, width: u32) -> Told {
+    let wide = stage.js("return document.documentElement.scrollWidth;").await;
+    let is_fit = wide.as_u64().is_some_and(|wide| wide <= width.into());
+    holds(is_fit, format!("{wide} wide instead of {width}"))
 }
 
 pub async fn older_wallets(stage: &mut Stage) -> Told {
@@ -141,8 +186,6 @@ pub async fn rejected_then_resumed(stage: &mut Stage) -> Told {
         "the page does not say that nothing was sent",
     )?;
     stage.press("Try again").await?;
-    stage.until("sign-confirm").await?;
-    make_solid(stage).await;
     stage.until("success").await
 }
 
@@ -161,8 +204,6 @@ pub async fn expired_while_signing(stage: &mut Stage) -> Told {
     stage.until("unknown").await?;
     holds(wallet(stage).payments().len() == 1, "the page asked again too early")?;
     pass_expiration(stage).await;
-    stage.until("sign-confirm").await?;
-    make_solid(stage).await;
     stage.until("success").await?;
     let payments = wallet(stage).payments();
     holds(
@@ -199,8 +240,60 @@ fn put(text: &mut Value, at: usize, instead: &str) {
     *text = json!(changed);
 }
 
+/// Changes the transaction that pays, with its bytes, id and JSON and the step itself, so that they agree.
+fn rewrite(answer: &mut Value, change: fn(&mut TronTransaction)) {
+    let step = payment(answer);
+    let bytes = hex::decode(step["transaction"]["raw_data_hex"].as_str().expect("hex")).expect("hex");
+    let mut transaction = TronTransaction::decode(&bytes).expect("a transaction");
+    change(&mut transaction);
+    let call = &transaction.call;
+    step["data"] = json!(format!("0x{}", hex::encode(&call.data)));
+    step["to"] = json!(Address::Tron(call.contract).to_string());
+    let unsigned = &mut step["transaction"];
+    unsigned["raw_data_hex"] = json!(hex::encode(transaction.encode()));
+    unsigned["txID"] = json!(hex::encode(transaction.tx_id()));
+    let raw = &mut unsigned["raw_data"];
+    raw["fee_limit"] = json!(transaction.fee_limit_sun);
+    raw["expiration"] = json!(transaction.expiration_ms);
+    let value = &mut raw["contract"][0]["parameter"]["value"];
+    value["data"] = json!(hex::encode(&call.data));
+    value["owner_address"] = json!(format!("41{}", hex::encode(call.owner)));
+    value["contract_address"] = json!(format!("41{}", hex::encode(call.contract)));
+}
+
+/// Changes the last byte of a word of the calldata.
+fn change_word(transaction: &mut TronTransaction, word: usize) {
+    let mut data = transaction.call.data.to_vec();
+    data[4 + 32 * word + 31] ^= 1;
+    transaction.call.data = data.into();
+}
+
 /// Ways to falsify an unsigned transaction, each with its name.
-const TRON_BENDS: [(&str, TronBend); 10] = [
+const TRON_BENDS: [(&str, TronBend); 18] = [
+    ("token everywhere", |answer| {
+        rewrite(answer, |transaction| change_word(transaction, 0))
+    }),
+    ("recipient everywhere", |answer| {
+        rewrite(answer, |transaction| change_word(transaction, 1))
+    }),
+    ("amount everywhere", |answer| {
+        rewrite(answer, |transaction| change_word(transaction, 2))
+    }),
+    ("fee everywhere", |answer| {
+        rewrite(answer, |transaction| change_word(transaction, 4))
+    }),
+    ("contract everywhere", |answer| {
+        rewrite(answer, |transaction| transaction.call.contract.0[0] ^= 1)
+    }),
+    ("owner", |answer| {
+        rewrite(answer, |transaction| transaction.call.owner.0[0] ^= 1)
+    }),
+    ("fee limit in the transaction", |answer| {
+        rewrite(answer, |transaction| transaction.fee_limit_sun += 1)
+    }),
+    ("expiration", |answer| {
+        rewrite(answer, |transaction| transaction.expiration_ms += 86_400_000)
+    }),
     ("recipient in the calldata", |answer| {
         put(&mut payment(answer)["data"], 10 + 64 + 60, "1111")
     }),
@@ -296,8 +389,6 @@ pub async fn two_tabs(stage: &mut Stage) -> Told {
         pass_expiration(stage).await;
         stage.until("options").await?;
         stage.press("Pay 0.000003").await?;
-        stage.until("sign-confirm").await?;
-        make_solid(stage).await;
         stage.until("success").await
     };
     let played = played.await;

@@ -55,7 +55,7 @@ async function call(name, options) {
   if (answer.ok) return body;
   const usual = answer.status < 500 ? 'other' : 'connection';
   const kind = CODES[body?.code] ?? KINDS[answer.status] ?? usual;
-  throw new Trouble(kind, body?.message ?? String(answer.status));
+  throw new Trouble(kind, body?.errors?.[0]?.message ?? body?.message ?? String(answer.status));
 }
 
 /** Fetches the state of the link, including the access decision for `wallet` if given. */
