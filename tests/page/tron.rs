@@ -416,7 +416,7 @@ pub async fn evm_wallet_only(stage: &mut Stage) -> Told {
 /// A wallet of Tron does not appear on a link of an EVM network.
 pub async fn evm_link(stage: &mut Stage) -> Told {
     stage.look = "";
-    let token = stage.payout("FAU", "1").await;
+    let token = stage.payout("FAU-sepolia", "1").await;
     stage.connect(&token, "options").await?;
     stage.visit(&token, "").await;
     stage.until("connect").await?;

@@ -283,7 +283,10 @@ impl TronServer {
             bail!("the stand-in for Tron needs Node.js: install it and put `node` on the PATH");
         }
         if !dir().join("node_modules/tronweb").is_dir() {
-            bail!("tronweb, the library of the stand-in for Tron, is not installed: {}", repair_command());
+            bail!(
+                "tronweb, the library of the stand-in for Tron, is not installed: {}",
+                repair_command()
+            );
         }
         Ok(())
     }
@@ -337,16 +340,14 @@ impl TronServer {
             Ok(_) => {
                 let text = complaints.join().unwrap_or_default();
                 let repair = repair_command();
-                Err(anyhow!("the stand-in for Tron ended during its start (if packages are missing, {repair}): {text}"))
+                Err(anyhow!(
+                    "the stand-in for Tron ended during its start (if packages are missing, {repair}): {text}"
+                ))
             }
             Err(_) => Err(anyhow!("the stand-in for Tron did not start in time")),
         };
         match summary {
-            Ok(summary) => Ok(Self {
-                child,
-                summary,
-                blocks,
-            }),
+            Ok(summary) => Ok(Self { child, summary, blocks }),
             Err(error) => {
                 end(&mut child);
                 Err(error)

@@ -283,8 +283,9 @@ pub struct SecurePaymentFacts {
     /// Time of expiry. Added by this service
     pub expires_at: Instant,
     /// Whether another payment could be a duplicate. True while an unconfirmed payment is on the chain, for two minutes
-    /// after a payer reported a payment, and for half an hour after a payment page announced that it was about to
-    /// request a payment from a wallet. An addition of this service. Example: `false`
+    /// after a payer reported a payment, until a payment that this service broadcast can no longer arrive, and for half
+    /// an hour after a payment page announced that it was about to request a payment from a wallet. An addition of this
+    /// service. Example: `false`
     pub in_flight: bool,
 }
 

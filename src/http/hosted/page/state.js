@@ -14,7 +14,7 @@ const listeners = [];
 let link = boot.link;
 /** How far the clock of the service is ahead of this one, in milliseconds. */
 let ahead = Date.parse(link.serverTime) - Date.now();
-/** The solid time of the previous response. */
+/** The solid time that was known when the present state was requested. */
 let solid = NaN;
 
 export const current = () => link;
@@ -22,7 +22,7 @@ export const now = () => Date.now() + ahead;
 
 /**
  * Whether a Tron transaction that expires at `until` can no longer arrive: the service has credited all payments up to its
- * solid time, and none pays the link. The solid time is that of the previous response, so that the rest is newer.
+ * solid time, and none pays the link. The solid time is older than the rest of the state.
  */
 export const isDead = (until) => solid > until && !link.isPaid && !link.inFlight?.isSeen;
 
@@ -60,11 +60,12 @@ async function call(name, options) {
 
 /** Fetches the state of the link, including the access decision for `wallet` if given. */
 export async function refresh(wallet) {
+  const { solidTime } = link;
   const fresh = await call(wallet ? `state?wallet=${encodeURIComponent(wallet)}` : 'state');
   const before = link;
   // Without a wallet, and while no wallet can pay, a response may hide what an approved wallet has seen.
   const { details, network, redirect } = fresh.details || fresh.wallet ? fresh : before;
-  solid = Date.parse(before.solidTime);
+  solid = Date.parse(solidTime);
   link = { ...fresh, details, network, redirect, wallet: wallet ? fresh.wallet : before.wallet };
   ahead = Date.parse(link.serverTime) - Date.now();
   for (const changed of listeners) changed(before, link);

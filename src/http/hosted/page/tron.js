@@ -77,7 +77,8 @@ const isSame = (one, other) =>
     Object.keys(one).every((key) => isSame(one[key], other[key])));
 
 /** The fields in the bytes of a transaction; a Mismatch unless it is one call without coins, and id and JSON fit. */
-export async function open({ txID, raw_data, raw_data_hex } = {}) {
+export async function open(transaction) {
+  const { txID, raw_data, raw_data_hex } = transaction ?? {};
   require(/^([0-9a-f]{2})+$/.test(raw_data_hex), 'unknown');
   const { contract, ...raw } = decode(raw_data_hex, RAW);
   const { type, parameter } = decode(contract, CONTRACT);

@@ -162,7 +162,10 @@ fn print_instructions(ready: &Ready, log: &Path) -> Result<()> {
     }
     println!("  local chain  {}", ready.member("/chain/rpcUrl")?);
     let api_url = ready.member("/tron/apiUrl");
-    println!("  local Tron   {}", api_url.unwrap_or("not running; the log says what it needs"));
+    println!(
+        "  local Tron   {}",
+        api_url.unwrap_or("not running; the log says what it needs")
+    );
     println!("  log          {}", log.display());
     println!();
     println!("create a request:");
