@@ -72,10 +72,6 @@ const HEADER_PREFIXES: [&str; 2] = ["x-service", "x-request-network"];
 /// Interval between two polls of the local EVM chain.
 const POLL_MS: u64 = 50;
 
-/// Interval between two polls of the local chain of Tron. Every poll may mine a block, so polls are rare while no payment
-/// is expected. A block ends the pause, so a payment does not wait for the interval.
-const TRON_POLL_MS: u64 = 500;
-
 /// Error message when `prs dev` is started with a settings file.
 pub(super) const NO_FILE: &str = "`prs dev` has its own settings and reads no settings file; from the environment it \
                                   uses PRS_DATABASE__URL, PRS_SECRETS__MASTER_KEY and the sections accounts, brand, \
@@ -191,8 +187,8 @@ pub async fn run(arguments: &DevArguments) -> anyhow::Result<()> {
     result
 }
 
-/// Starts the local chain of Tron. Without what it needs on this machine, the log says what to install, and `prs dev` runs
-/// without Tron.
+/// Starts the local chain of Tron. If something is not installed, the log says what to do, and `prs dev` runs without
+/// Tron.
 async fn start_tron() -> Option<TronDevnet> {
     let options = TronOptions {
         clock: TronClock::Wall,
@@ -500,13 +496,13 @@ pub fn chain_settings(chain: &Devnet, rpc_urls: Vec<String>) -> ChainSettings {
 }
 
 /// The settings of the local chain of Tron. Its contracts and tokens have their public addresses, and the last account
-/// is the wallet for estimates without a wallet.
+/// is the wallet for estimates without a wallet. Polls are as rare as on a real chain, because each poll may mine a
+/// block. A block ends the pause, so a payment does not wait for a poll.
 fn tron_settings(tron: &TronDevnet) -> ChainSettings {
     let summary = tron.summary();
     ChainSettings {
         api_urls: summary.api_urls.clone(),
         fallback_address: summary.accounts.last().map(|account| account.address.clone()),
-        poll_ms: TRON_POLL_MS,
         ..ChainSettings::default()
     }
 }
