@@ -10,7 +10,7 @@ import { signerOf, transactionBytes, withoutEmpty } from './transactions.mjs';
 const LARGEST_LIFETIME_MS = 24 * 3600 * 1000;
 const LARGEST_BYTES = 500 * 1024;
 const REFERENCE_BLOCKS = 65_536;
-/** Smallest time between blocks on the clock of the machine. With slots, each payment would take blocks from the future. */
+/** Smallest time between blocks on the clock of the machine. Whole slots would date payments into the future. */
 const SHORT_STEP_MS = 1000;
 export const LARGEST_FEE_LIMIT = 15_000_000_000;
 export const ACCOUNT_CREATION_FEE = 100_000;

@@ -89,7 +89,7 @@ pub fn ensure_python_packages(lock: &Path, folder: &Path) -> Result<PathBuf> {
     Ok(programs)
 }
 
-/// Ensures that the pinned npm packages of the local chains are installed: the node, the published contracts and tronweb.
+/// Ensures that the pinned npm packages of the local chains are installed: node, published contracts and tronweb.
 pub fn ensure_local_chains() -> Result<()> {
     fetch("devnet", "the local chains")
 }
