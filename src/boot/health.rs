@@ -209,6 +209,12 @@ impl Health {
                 state.head_age().as_secs(),
                 network.node_setting()
             )),
+            Some(state) if state.is_without_finality(network) => next.push(format!(
+                "no further block became final while the chain grew by {} s, so payments wait: check {} and the reports \
+                 of the network",
+                state.final_pause().num_seconds(),
+                network.node_setting()
+            )),
             _ => {}
         }
         let is_good = next.is_empty() && obstacles.is_some();

@@ -177,6 +177,15 @@ impl Network {
         }
     }
 
+    /// How long the newest final block may stay the same while the chain grows, in seconds of block time. Where finality
+    /// follows Ethereum, blocks become final by epochs of 384 s, and one epoch may fail.
+    pub const fn finality_pause_max_s(self) -> i64 {
+        match self {
+            Self::Mainnet | Self::Sepolia | Self::ArbitrumOne | Self::Optimism | Self::Base => 900,
+            Self::Matic | Self::Bsc | Self::Tron => 300,
+        }
+    }
+
     /// Address of the public explorer page of a transaction.
     ///
     /// Source: interface §6.3 (`explorer` links to a public transaction explorer).

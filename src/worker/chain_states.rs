@@ -4,7 +4,7 @@ use crate::{
     domain::network::Network,
     flows::{FlowError, payments::watch::WatchPosition},
 };
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use std::{
     collections::BTreeMap,
     sync::{Arc, RwLock},
@@ -60,11 +60,20 @@ impl ChainOutcome {
     }
 }
 
+/// The newest final block, and the times of the newest block when this one was first and last seen as final.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct SeenFinal {
+    number: u64,
+    first: DateTime<Utc>,
+    last: DateTime<Utc>,
+}
+
 /// State of a chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainState {
     /// Result of the last poll.
     pub look: ChainOutcome,
+    finality: Option<SeenFinal>,
     /// The term in which this process leads; `None` on standby.
     pub term: Option<u64>,
     /// Time of the last valid response.
@@ -87,6 +96,35 @@ impl ChainState {
         // The clock of this machine may be behind.
         (seen_at - at.head.time).to_std().unwrap_or_default()
     }
+
+    /// By how much the chain grew, in block time, since its newest final block last changed.
+    pub fn final_pause(&self) -> TimeDelta {
+        self.finality.map_or(TimeDelta::zero(), |seen| seen.last - seen.first)
+    }
+
+    /// Whether blocks of the network have stopped becoming final, although the chain grows.
+    pub fn is_without_finality(&self, network: Network) -> bool {
+        self.final_pause().num_seconds() > network.finality_pause_max_s()
+    }
+
+    fn note_final(&mut self, network: Network, at: &WatchPosition) {
+        let was_without = self.is_without_finality(network);
+        let (head, finalized, last) = (at.head.number, at.finalized, at.head.time);
+        let before = self.finality.filter(|seen| seen.number == finalized);
+        self.finality = Some(SeenFinal {
+            number: finalized,
+            first: before.map_or(last, |seen| seen.first),
+            last,
+        });
+        match (was_without, self.is_without_finality(network)) {
+            (false, true) => tracing::warn!(
+                %network, head, finalized, chain_grew_s = self.final_pause().num_seconds(),
+                "no further block becomes final although the chain grows, so payments wait"
+            ),
+            (true, false) => tracing::info!(%network, head, finalized, "blocks become final again"),
+            _ => {}
+        }
+    }
 }
 
 /// The state of each followed chain since the start of the process.
@@ -103,6 +141,7 @@ impl ChainStates {
     pub(super) fn begin(&self, network: Network, steady: Duration) {
         let state = ChainState {
             look: ChainOutcome::None,
+            finality: None,
             term: None,
             last_ok: None,
             due: steady,
@@ -119,6 +158,7 @@ impl ChainStates {
         {
             state.term = Some(term);
             state.look = ChainOutcome::None;
+            state.finality = None;
             state.due = steady;
         }
     }
@@ -130,6 +170,7 @@ impl ChainStates {
         {
             state.term = None;
             state.look = ChainOutcome::Standby;
+            state.finality = None;
             state.due = due;
         }
     }
@@ -144,6 +185,9 @@ impl ChainStates {
                 if matches!(look, ChainOutcome::Followed(_)) {
                     state.last_ok = Some(now);
                 }
+            }
+            if let ChainOutcome::Followed(at) = &look {
+                state.note_final(network, at);
             }
             state.look = look;
         }

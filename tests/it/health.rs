@@ -10,6 +10,7 @@ use crate::support::{
 };
 use alloy::primitives::B256;
 use chrono::{DateTime, TimeDelta, Utc};
+use devnet::tron::{TronDevnet, TronOptions};
 use prs::{
     adapters::clock::SystemClock,
     boot::{health::Health, process::Process, role::Role},
@@ -21,6 +22,7 @@ use prs::{
     },
     flows::payments::resume,
     ports::clock::Clock,
+    settings::{ChainSettings, Settings},
     store::{
         self,
         cursors::{Cursor, ReachedBlock},
@@ -46,7 +48,9 @@ async fn looked_at(app: &TestApp, stop: &CancellationToken) -> Workers {
     let chains = lead_chains::LeadershipOptions {
         instance: "tests".to_owned(),
         lease: Duration::from_secs(6),
-        polls: HashMap::from([(Network::Sepolia, Duration::from_millis(20))]),
+        polls: [Network::Sepolia, Network::Tron]
+            .map(|network| (network, Duration::from_millis(20)))
+            .into(),
         news: HashMap::new(),
     };
     let workers = worker::start(&app.ctx, options, chains, stop, stop, &TaskTracker::new());
@@ -75,15 +79,20 @@ async fn page(app: &TestApp, role: Role, workers: &Workers) -> (bool, Value) {
     (report.is_ready, report.body)
 }
 
-/// Waits until the page shows the chain in this state.
-async fn comes_to(app: &TestApp, workers: &Workers, state: &str) -> bool {
-    for _ in 0..100 {
-        if page(app, Role::All, workers).await.1["chains"]["sepolia"]["state"] == state {
+/// Waits until the page of a process passes a check.
+async fn becomes(app: &TestApp, workers: &Workers, is_reached: impl Fn(&Value) -> bool) -> bool {
+    for _ in 0..500 {
+        if is_reached(&page(app, Role::All, workers).await.1) {
             return true;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     false
+}
+
+/// Waits until the page shows the chain in this state.
+async fn comes_to(app: &TestApp, workers: &Workers, state: &str) -> bool {
+    becomes(app, workers, |body| body["chains"]["sepolia"]["state"] == state).await
 }
 
 async fn halt(app: &TestApp) {
@@ -220,6 +229,69 @@ async fn a_chain_followed_by_too_few_nodes_is_unhealthy() {
     let next = chain["next"][0].as_str().expect("a sentence");
     assert!(next.contains("too few nodes advance"), "{next}");
     stop.cancel();
+}
+
+/// All nodes of Tron show new blocks, and none of them becomes solid.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_final_block_that_stands_still_is_logged_and_degraded() {
+    const LAG: u64 = 2;
+    let options = TronOptions {
+        nodes: 2,
+        solid_lag: LAG,
+        ..TronOptions::default()
+    };
+    let chain = TronDevnet::start(options).await.expect("the stand-in starts");
+    let app = TestApp::with(tron_settings(&chain), None).await;
+    go_to_present(&app);
+    // The lag grows first, so that no poll sees a newer solid block.
+    let grow = async |blocks: u64, solid_lag: u64| {
+        for node in 0..2 {
+            chain.set_solid_lag(node, solid_lag).await.expect("set");
+        }
+        chain.mine(blocks).await.expect("mined").head_number
+    };
+    let stop = CancellationToken::new();
+    let workers = looked_at(&app, &stop).await;
+    let shows = |head: u64, status: &'static str| {
+        move |body: &Value| body["chains"]["tron"]["head"] == head && body["status"] == status
+    };
+    let start = chain.state(0).await.expect("a state").head_number;
+    assert!(becomes(&app, &workers, shows(start, "ready")).await);
+    // Blocks of 240 s, and then of 360 s.
+    let head = grow(80, LAG + 80).await;
+    assert!(
+        becomes(&app, &workers, shows(head, "ready")).await,
+        "a short pause is allowed"
+    );
+    let sentence = "no further block becomes final although the chain grows";
+    assert_eq!(secrets::lines_logged_with(sentence), 0);
+    let head = grow(40, LAG + 120).await;
+    assert!(becomes(&app, &workers, shows(head, "degraded")).await);
+    assert_eq!(secrets::lines_logged_with(sentence), 1);
+    let (is_ready, body) = page(&app, Role::Worker, &workers).await;
+    assert!(is_ready, "another worker would not help: {body}");
+    let next = body["chains"]["tron"]["next"][0].as_str().expect("a sentence");
+    assert!(
+        next.contains("chains.tron.api_urls") && next.contains("grew by 360 s"),
+        "{next}"
+    );
+    for node in 0..2 {
+        chain.set_solid_lag(node, LAG).await.expect("set");
+    }
+    let head = chain.mine(1).await.expect("mined").head_number;
+    assert!(becomes(&app, &workers, shows(head, "ready")).await);
+    assert_eq!(secrets::lines_logged_with("blocks become final again"), 1);
+    stop.cancel();
+}
+
+fn tron_settings(chain: &TronDevnet) -> Settings {
+    let mut settings = settings();
+    let tron = ChainSettings {
+        api_urls: chain.summary().api_urls.clone(),
+        ..ChainSettings::default()
+    };
+    settings.chains.insert("tron".to_owned(), tron);
+    settings
 }
 
 #[tokio::test]
