@@ -17,6 +17,7 @@ use crate::domain::{
 };
 use alloy::primitives::{Address as EvmAddress, B256, U256};
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -183,15 +184,17 @@ pub trait StandingLookup: Send + Sync + 'static {
 pub trait PreparationLookup: Send + Sync + 'static {
     /// The account in the settings that is used for estimates while no payer is named; `None` if there is none.
     fn fallback_account(&self) -> Option<Address>;
-    /// The newest block of a node whose head is current, with the time in its header. It may still leave the chain.
+    /// The newest block of a node, with the time in its header: at most [`REFERENCE_AGE_MAX_MS`] before `now`. The block
+    /// may still leave the chain.
     ///
-    /// Errors: `Unavailable` if no node that responds has a current head. A block that is behind would give
-    /// transactions that expire too early.
-    async fn reference_point(&self) -> Result<ReferencePoint, ChainError>;
+    /// Errors: `Unavailable` if no node that responds has such a block.
+    ///
+    /// [`REFERENCE_AGE_MAX_MS`]: crate::domain::paying::prepared::REFERENCE_AGE_MAX_MS
+    async fn reference_point(&self, now: DateTime<Utc>) -> Result<ReferencePoint, ChainError>;
     /// The resources of an account now, and whether the issuer of `token` has frozen it.
     ///
-    /// `energy` and `staked_bandwidth` are limit minus use, at least 0. `is_activated` is false only if the node
-    /// returns no account at all. `is_blocked` is the result of the blacklist function of the token, and false for a token
+    /// `energy` and `staked_bandwidth` are limit minus use, at least 0. `is_activated` is false only if no node
+    /// knows the account. `is_blocked` is the result of the blacklist function of the token, and false for a token
     /// without such a function.
     async fn resources(&self, account: Address, token: Address) -> Result<PayerResources, ChainError>;
     /// Executes a transaction of `owner` on the newest state without sending it. The owner pays nothing and needs no

@@ -11,6 +11,7 @@ use alloy::{
     sol_types::SolCall,
 };
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use prs::{
     ctx::Partners,
     domain::{
@@ -105,7 +106,7 @@ impl PreparationLookup for PlayedChain {
         self.read(|state| state.fallback)
     }
 
-    async fn reference_point(&self) -> Result<ReferencePoint, ChainError> {
+    async fn reference_point(&self, _: DateTime<Utc>) -> Result<ReferencePoint, ChainError> {
         self.check_up()?;
         Ok(ReferencePoint {
             block: ReferenceBlock::of_block(&B256::repeat_byte(0xab)),
@@ -214,7 +215,7 @@ async fn without_a_wallet_the_fallback_account_serves_the_estimates() {
     assert_eq!(items[0]["value"], json!({ "type": "BigNumber", "hex": "0x00" }));
     assert!(items.iter().all(|item| item.get("raw_data").is_none()));
     let metadata = &answer["metadata"];
-    assert_eq!(metadata["energy"], json!({ "approval": 65_000, "payment": 150_000 }));
+    assert_eq!(metadata["energy"], json!({ "approval": 65_000, "payment": 170_000 }));
     assert_eq!(metadata["isPaymentEnergyAssumed"], true);
     assert_eq!(metadata["approvalFeeLimit"], "100000000");
     assert_eq!(metadata["paymentFeeLimit"], "300000000");

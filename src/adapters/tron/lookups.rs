@@ -12,7 +12,7 @@ use crate::{
         address::Address,
         paying::{
             NetworkPrice, PayerBalance, PaymentTransaction, ResourcePrices,
-            prepared::{PayerResources, ReferencePoint, StepSimulation},
+            prepared::{PayerResources, REFERENCE_AGE_MAX_MS, ReferencePoint, StepSimulation},
         },
         tron::ReferenceBlock,
     },
@@ -24,6 +24,7 @@ use alloy::{
     sol_types::{Revert, SolCall, SolError},
 };
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -264,12 +265,21 @@ impl PreparationLookup for TronChain {
         self.fallback_account
     }
 
-    async fn reference_point(&self) -> Result<ReferencePoint, ChainError> {
+    async fn reference_point(&self, now: DateTime<Utc>) -> Result<ReferencePoint, ChainError> {
+        let now_ms = u64::try_from(now.timestamp_millis()).unwrap_or_default();
         let question = |line: NodeLookup| async move {
             let NodeTip { head, .. } = self.nodes.protocol().tip(&line, false).await?;
+            let time_ms = head.time_s.saturating_mul(1_000);
+            let age_ms = now_ms.saturating_sub(time_ms);
+            if age_ms > REFERENCE_AGE_MAX_MS {
+                return Err(NodeFailure::Unknown(format!(
+                    "the newest block of the node is {} s old, too old for a transaction to refer to",
+                    age_ms / 1_000
+                )));
+            }
             Ok(ReferencePoint {
                 block: ReferenceBlock::of_block(&head.hash),
-                time_ms: head.time_s.saturating_mul(1_000),
+                time_ms,
             })
         };
         self.nodes.ask(self.nodes.lookup(), question).await
@@ -278,20 +288,27 @@ impl PreparationLookup for TronChain {
     async fn resources(&self, holder: Address, token: Address) -> Result<PayerResources, ChainError> {
         let (holder, token) = (holder.bytes(), token.bytes());
         let question = |line: NodeLookup| async move {
-            let is_activated = account(&line, holder).await?.address.is_some();
+            if account(&line, holder).await?.address.is_none() {
+                return Ok(None);
+            }
             let body = json!({ "address": hex_address(holder) });
             let stated: StatedResources = line
                 .call_api("wallet/getaccountresource", &body, VALUE_BYTES_MAX)
                 .await?;
-            Ok(PayerResources {
-                is_activated,
+            Ok(Some(PayerResources {
+                is_activated: true,
                 is_blocked: is_blocked(&line, token, holder).await?,
                 energy: stated.energy_limit.saturating_sub(stated.energy_used),
                 staked_bandwidth: stated.staked_limit.saturating_sub(stated.staked_used),
                 free_bandwidth: stated.free_limit.saturating_sub(stated.free_used),
-            })
+            }))
         };
-        self.nodes.ask(self.nodes.lookup(), question).await
+        // A node that is behind may not know an account yet, so the account is unknown only if no node knows it.
+        let known = self.nodes.ask_for(self.nodes.lookup(), question).await?;
+        Ok(known.unwrap_or(PayerResources {
+            is_activated: false,
+            ..PayerResources::NONE
+        }))
     }
 
     async fn simulate(&self, owner: Address, step: &PaymentTransaction) -> Result<StepSimulation, ChainError> {

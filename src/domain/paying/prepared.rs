@@ -14,6 +14,10 @@ use alloy::primitives::U256;
 /// How long a prepared transaction can be included in a block, counted from the time of its reference block.
 pub const LIFETIME_MS: u64 = 60_000;
 
+/// Maximum age of the newest block of a node to which prepared transactions may refer. A transaction that refers to an
+/// older block would leave its signer too little time.
+pub const REFERENCE_AGE_MAX_MS: u64 = LIFETIME_MS / 2;
+
 /// Bytes that a transaction has in addition to its raw data: the key and the length of the raw data (3, as the raw data
 /// has 128 to 16,383 bytes), and one signature with its key and length.
 const ENVELOPE_BYTES: u64 = 3 + 67;

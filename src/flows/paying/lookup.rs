@@ -19,6 +19,7 @@ use crate::{
     ports::chain::{BatchFees, ChainError, ConvertedUnits, PreparationLookup, PriceFeeds, StandingLookup},
 };
 use alloy::primitives::{Address as EvmAddress, U256};
+use chrono::{DateTime, Utc};
 use std::{collections::HashMap, sync::Arc};
 use tokio::{sync::Mutex, time::timeout};
 
@@ -181,10 +182,10 @@ impl PreparationQueries<'_> {
         self.chain.fallback_account()
     }
 
-    /// The newest block.
-    pub async fn reference_point(self) -> Result<ReferencePoint, ChainError> {
+    /// The newest block, which is not too old at `now`.
+    pub async fn reference_point(self, now: DateTime<Utc>) -> Result<ReferencePoint, ChainError> {
         let _permit = self.lookup.permit().await?;
-        self.chain.reference_point().await
+        self.chain.reference_point(now).await
     }
 
     /// The resources of an account.

@@ -109,7 +109,7 @@ pub(super) async fn prepare(
         return Ok(None);
     };
     let facts = match payer {
-        Some(payer) => payer_facts(queries, draft, payer).await?,
+        Some(payer) => payer_facts(ctx, queries, draft, payer).await?,
         None => match timeout(ctx.waits.balance, fallback_facts(lookup, queries, draft)).await {
             Ok(Ok(facts)) => facts,
             Ok(Err(error)) => {
@@ -138,6 +138,7 @@ pub(super) async fn prepare(
 
 /// Facts about a payer, with a reference block.
 async fn payer_facts(
+    ctx: &Ctx,
     queries: PreparationQueries<'_>,
     draft: &PaymentDraft,
     payer: Address,
@@ -158,7 +159,7 @@ async fn payer_facts(
             StepSimulation::Reverts { reason } => Err(HandoutError::Payer(PayerFlaw::payment(&reason))),
         }
     };
-    let reference = async { Ok(queries.reference_point().await?) };
+    let reference = async { Ok(queries.reference_point(ctx.clock.now()).await?) };
     let (payment, reference) = try_join(payment, reference).await?;
     Ok(Some(AccountFacts {
         account: payer,
