@@ -7,6 +7,7 @@ use crate::support::{
     events::{exhaust, tell},
     receiver::Receiver,
     secrets,
+    tron_calls::tron_settings,
 };
 use alloy::primitives::B256;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -22,7 +23,6 @@ use prs::{
     },
     flows::payments::resume,
     ports::clock::Clock,
-    settings::{ChainSettings, Settings},
     store::{
         self,
         cursors::{Cursor, ReachedBlock},
@@ -282,16 +282,6 @@ async fn a_final_block_that_stands_still_is_logged_and_degraded() {
     assert!(becomes(&app, &workers, shows(head, "ready")).await);
     assert_eq!(secrets::lines_logged_with("blocks become final again"), 1);
     stop.cancel();
-}
-
-fn tron_settings(chain: &TronDevnet) -> Settings {
-    let mut settings = settings();
-    let tron = ChainSettings {
-        api_urls: chain.summary().api_urls.clone(),
-        ..ChainSettings::default()
-    };
-    settings.chains.insert("tron".to_owned(), tron);
-    settings
 }
 
 #[tokio::test]

@@ -5,15 +5,20 @@ use crate::support::{
     bent::Bent,
     chain::{PAYER, transactions},
     receiver::Receiver,
-    requests::fau,
+    requests::{fau, request},
+    tron_calls::{self, TronPayment},
 };
+use alloy::primitives::{Address as EvmAddress, B256, U256};
+use devnet::tron::{TronDevnet, TronOptions};
 use prs::{
     domain::{
+        address::Address,
         block_range::BlockRange,
         network::Network,
         reconciliation::{DifferenceKind, RecordDifference},
     },
     flows::payments::{reconcile, rescan},
+    store,
 };
 use sea_orm::ConnectionTrait;
 use serde_json::json;
@@ -32,6 +37,37 @@ async fn start() -> (TestApp, Receiver, Vec<String>) {
     }
     app.settle().await;
     (app, receiver, paid)
+}
+
+/// Like [`start`], with three requests of 5 USDT on Tron.
+async fn start_on_tron() -> (TestApp, TronDevnet, Vec<String>) {
+    let options = TronOptions {
+        nodes: 2,
+        ..TronOptions::default()
+    };
+    let devnet = TronDevnet::start(options).await.expect("the stand-in starts");
+    let app = TestApp::with(tron_calls::tron_settings(&devnet), None).await;
+    app.follow().await;
+    tron_calls::approve(&devnet, 0).await;
+    let mut body = request("5", "USDT-tron", "USDT-tron");
+    body["payee"] = json!(devnet.summary().accounts[1].address);
+    let mut paid = Vec::new();
+    for _ in 0..3 {
+        let id = app.create_request(&body).await;
+        let reference = app.read_request(&id).await["paymentReference"].clone();
+        let payment = TronPayment {
+            to: tron_calls::account(&devnet, 1),
+            units: U256::from(5_000_000),
+            reference: hex::decode(reference.as_str().expect("text")).expect("hexadecimal"),
+            fee: U256::ZERO,
+            fee_address: EvmAddress::ZERO,
+        };
+        tron_calls::pay(&devnet, 0, payment).await;
+        paid.push(id);
+    }
+    devnet.mine(3).await.expect("mined");
+    app.follow().await;
+    (app, devnet, paid)
 }
 
 /// The result of a comparison, and the differences that it reported while it ran.
@@ -97,6 +133,27 @@ async fn assert_paid_once(app: &TestApp, ids: &[String]) {
         assert_eq!((&read["status"], &read["paidAmount"]), (&json!("paid"), &json!("5")));
         assert_eq!(app.payments_of(id).await.len(), 1);
     }
+}
+
+/// The recorded payments on Tron, without the ids of their rows.
+async fn recorded(app: &TestApp) -> Vec<(String, B256, u32, B256, U256, U256, Option<Address>)> {
+    let blocks = BlockRange { from: 0, to: u64::MAX };
+    let payments = store::payments::in_blocks(app.ctx.db.reader(), Network::Tron, blocks).await;
+    let payments = payments.expect("payments are read").0.into_iter();
+    let payments = payments.filter(|payment| payment.reversal.is_none()).map(|payment| {
+        (
+            payment.request_id,
+            payment.tx_hash,
+            payment.position,
+            payment.block_hash,
+            payment.units,
+            payment.credited,
+            payment.payer,
+        )
+    });
+    let mut payments: Vec<_> = payments.collect();
+    payments.sort();
+    payments
 }
 
 #[tokio::test]
@@ -490,6 +547,31 @@ async fn a_wrong_time_is_fixed_without_a_reversal() {
         told,
         "no money moved, so no event is sent"
     );
+    assert_paid_once(&app, &paid).await;
+}
+
+#[tokio::test]
+async fn deleted_and_changed_rows_are_found_and_fixed_on_tron() {
+    let (app, _devnet, paid) = start_on_tron().await;
+    assert_paid_once(&app, &paid).await;
+    let before = recorded(&app).await;
+    assert_eq!(before.len(), 3);
+    let of = format!("(SELECT id FROM payments WHERE request_id = '{}')", paid[0]);
+    run_sql(&app, format!("DELETE FROM payment_parties WHERE payment_id IN {of}")).await;
+    run_sql(&app, format!("DELETE FROM payments WHERE request_id = '{}'", paid[0])).await;
+    let lie = "UPDATE payments SET units = '1', credited = '1'";
+    run_sql(&app, format!("{lie} WHERE request_id = '{}'", paid[1])).await;
+    let report = compare(&app, false).await;
+    assert_eq!(
+        (report.same, report.failures, report.differences.len()),
+        (1, 0, 2),
+        "{report:?}"
+    );
+    let report = compare(&app, true).await;
+    assert_eq!((report.failures, report.differences.len()), (0, 2), "{report:?}");
+    let report = compare(&app, false).await;
+    assert_eq!((report.same, report.differences), (3, Vec::new()));
+    assert_eq!(recorded(&app).await, before, "the tables equal the chain");
     assert_paid_once(&app, &paid).await;
 }
 

@@ -1,22 +1,33 @@
-//! The service on the real local chain, behind nodes that can return false data. Helpers pay several requests at once.
+//! The service on the real local chain or on the stand-in for Tron, behind nodes that can return false data. Helpers
+//! pay several requests at once.
 
 use crate::{
     proxy::Proxy,
-    support::{TestApp, chain::step, requests::PAYEE},
+    support::{
+        TestApp,
+        chain::step,
+        requests::PAYEE,
+        tron_calls::{self, TronPayment},
+    },
 };
 use alloy::{
-    primitives::{B256, U256},
+    primitives::{Address as EvmAddress, B256, U256},
     sol_types::SolCall,
 };
 use chrono::TimeDelta;
 use devnet::{
     Devnet, Options,
     batch::{MetaDetail, RequestDetail, batchPaymentsCall},
+    tron::{TronDevnet, TronOptions},
 };
 use prs::{
     adapters::clock::SystemClock,
     boot::dev,
-    domain::{block_range::BlockRange, network::Network, payment_record::PaymentRecord},
+    domain::{
+        block_range::BlockRange,
+        network::{Family, Network},
+        payment_record::PaymentRecord,
+    },
     flows::payments::{reconcile, watch::WatchResult},
     ports::{chain::Chain, clock::Clock},
     settings::{ChainSettings, Settings},
@@ -72,12 +83,106 @@ pub struct Paid {
     pub requests: Vec<Open>,
 }
 
+/// Number of nodes of the stand-in for Tron.
+const TRON_NODES: usize = 2;
+
+/// The accounts of the stand-in for Tron that can pay. Payments of other accounts fail.
+const TRON_PAYERS: [usize; 2] = [2, 3];
+
+/// Index of an account of the stand-in for Tron whose payments fail.
+pub const TRON_PAUPER: usize = 4;
+
+/// The chain behind the nodes of a service.
+#[derive(Clone)]
+pub enum Ground {
+    Evm(Arc<Devnet>),
+    Tron(Arc<TronDevnet>),
+}
+
+impl Ground {
+    /// Starts a chain of a family. Some of its accounts have approved the payment contract.
+    pub async fn start(family: Family) -> Self {
+        match family {
+            Family::Evm => Self::Evm(chain().await),
+            Family::Tron => {
+                let options = TronOptions {
+                    nodes: TRON_NODES,
+                    ..TronOptions::default()
+                };
+                let chain = TronDevnet::start(options).await.expect("the stand-in starts");
+                for index in TRON_PAYERS {
+                    tron_calls::approve(&chain, index).await;
+                }
+                chain.mine(5).await.expect("mined");
+                Self::Tron(Arc::new(chain))
+            }
+        }
+    }
+
+    /// Mines blocks.
+    pub async fn mine(&self, count: u64) {
+        match self {
+            Self::Evm(chain) => chain.mine(count).await.expect("mined"),
+            Self::Tron(chain) => drop(chain.mine(count).await.expect("mined")),
+        }
+    }
+
+    fn network(&self) -> Network {
+        match self {
+            Self::Evm(_) => Network::Sepolia,
+            Self::Tron(_) => Network::Tron,
+        }
+    }
+
+    /// URL of a node. Nodes of the local chain are one node behind several proxies, and so are those of Tron beyond the
+    /// first ones.
+    fn node_url(&self, index: usize) -> &str {
+        match self {
+            Self::Evm(chain) => chain.rpc_url(),
+            Self::Tron(chain) => chain.api_url(index % TRON_NODES).expect("a node"),
+        }
+    }
+
+    /// The settings of the network, behind these nodes.
+    fn settings(&self, nodes: Vec<String>) -> ChainSettings {
+        match self {
+            Self::Evm(chain) => ChainSettings {
+                confirmations: None,
+                start_block: None,
+                ..dev::chain_settings(chain, nodes)
+            },
+            Self::Tron(_) => ChainSettings {
+                api_urls: nodes,
+                ..ChainSettings::default()
+            },
+        }
+    }
+
+    /// The currency of requests, and its number of decimals.
+    const fn currency(&self) -> (&'static str, u32) {
+        match self {
+            Self::Evm(_) => ("FAU-sepolia", 18),
+            Self::Tron(_) => ("USDT-tron", 6),
+        }
+    }
+
+    /// The payee of requests.
+    fn payee(&self) -> &str {
+        match self {
+            Self::Evm(_) => PAYEE,
+            Self::Tron(chain) => &chain.summary().accounts[1].address,
+        }
+    }
+}
+
 /// The service and its nodes.
 pub struct Bench {
     /// The service.
     pub app: TestApp,
     /// The nodes of the service, in order of preference.
     pub nodes: Vec<Proxy>,
+    /// The chain.
+    pub ground: Ground,
     drawn: u64,
 }
 
@@ -96,24 +201,32 @@ pub async fn chain() -> Arc<Devnet> {
 impl Bench {
     /// Starts the service with its own database, behind this number of honest nodes.
     pub async fn start(chain: &Arc<Devnet>, nodes: usize, adjust: impl FnOnce(&mut ChainSettings)) -> Self {
+        Self::start_on(&Ground::Evm(chain.clone()), nodes, adjust).await
+    }
+
+    /// Like [`Self::start`], on a chain of any family.
+    pub async fn start_on(ground: &Ground, nodes: usize, adjust: impl FnOnce(&mut ChainSettings)) -> Self {
         let mut proxies = Vec::new();
-        for _ in 0..nodes {
-            proxies.push(Proxy::start(chain.rpc_url()).await);
+        for index in 0..nodes {
+            proxies.push(Proxy::start(ground.node_url(index)).await);
         }
-        let mut section = dev::chain_settings(chain, proxies.iter().map(|proxy| proxy.url.clone()).collect());
-        section.confirmations = None;
-        section.start_block = None;
+        let mut section = ground.settings(proxies.iter().map(|proxy| proxy.url.clone()).collect());
         section.call_timeout_ms = CALL_TIMEOUT_MS;
         adjust(&mut section);
         let mut settings = crate::support::app::settings();
-        settings.chains.insert("sepolia".to_owned(), section);
-        let app = TestApp::with(settings, Some(chain.clone())).await;
+        settings.chains.insert(ground.network().id().to_owned(), section);
+        let local = match ground {
+            Ground::Evm(chain) => Some(chain.clone()),
+            Ground::Tron(_) => None,
+        };
+        let app = TestApp::with(settings, local).await;
         // The blocks of the chain have the time of the machine.
         let now = app.ctx.clock.now();
         app.clock.advance(SystemClock.now() - now + TimeDelta::seconds(90));
         Self {
             app,
             nodes: proxies,
+            ground: ground.clone(),
             drawn: 0,
         }
     }
@@ -132,15 +245,20 @@ impl Bench {
     /// Creates a request in the test token, with an amount that no other request has.
     pub async fn request(&mut self) -> Open {
         self.drawn += 1;
-        let units = U256::from(self.drawn) * U256::from(10).pow(U256::from(16));
+        let (currency, decimals) = self.ground.currency();
+        let units = U256::from(self.drawn) * U256::from(10).pow(U256::from(decimals - 2));
         let amount = format!("{}.{:02}", self.drawn / 100, self.drawn % 100);
-        self.request_in("FAU-sepolia", &amount, units).await
+        self.request_in(currency, &amount, units).await
     }
 
     /// Creates a request in a currency.
     pub async fn request_in(&self, currency: &str, amount: &str, units: U256) -> Open {
-        let body =
-            json!({ "payee": PAYEE, "amount": amount, "invoiceCurrency": currency, "paymentCurrency": currency });
+        let body = json!({
+            "payee": self.ground.payee(),
+            "amount": amount,
+            "invoiceCurrency": currency,
+            "paymentCurrency": currency,
+        });
         let created = self.app.post("/v2/request").with_client().json(&body).send().await;
         let created = created.expect(201);
         let text = |name: &str| created[name].as_str().expect("text").to_owned();
@@ -158,6 +276,43 @@ impl Bench {
             requests.push(self.request().await);
         }
         requests
+    }
+
+    /// Creates and pays requests, each group in a block of its own. A group is the index of its payer, and the number
+    /// of its requests. On Tron, each request has a transaction of its own, because no contract pays several.
+    pub async fn pay_in_blocks(&mut self, groups: &[(usize, usize)]) -> Vec<Paid> {
+        let mut paid = Vec::new();
+        for (from_index, count) in groups {
+            let requests = self.requests(*count).await;
+            match self.ground.clone() {
+                Ground::Evm(_) => paid.push(self.pay(*from_index, requests).await),
+                Ground::Tron(chain) => paid.extend(self.pay_on_tron(&chain, *from_index, requests).await),
+            }
+        }
+        paid
+    }
+
+    async fn pay_on_tron(&self, chain: &TronDevnet, from_index: usize, requests: Vec<Open>) -> Vec<Paid> {
+        chain.set_hold(true).await.expect("set");
+        let mut sent = Vec::new();
+        for open in requests {
+            let payment = TronPayment {
+                to: tron_calls::bytes_of(self.ground.payee()),
+                units: open.units,
+                reference: open.reference.clone(),
+                fee: U256::ZERO,
+                fee_address: EvmAddress::ZERO,
+            };
+            sent.push((tron_calls::pay(chain, from_index, payment).await, open));
+        }
+        chain.set_hold(false).await.expect("set");
+        let block_number = chain.mine(1).await.expect("mined").head_number;
+        let paid = sent.into_iter().map(|(tx_hash, open)| Paid {
+            tx_hash,
+            block_number,
+            requests: vec![open],
+        });
+        paid.collect()
     }
 
     /// Pays requests in the test token in one transaction, which is mined at once.
@@ -201,7 +356,7 @@ impl Bench {
     /// The adapter with which the service reads the chain.
     pub fn adapter(&self) -> Arc<dyn Chain> {
         let followed = &self.app.ctx.partners.chains.followed;
-        followed.get(&Network::Sepolia).expect("enabled").clone()
+        followed.get(&self.ground.network()).expect("enabled").clone()
     }
 
     /// Runs one step of the service and advances its clock, so that postponed work becomes due.
@@ -258,7 +413,7 @@ impl Bench {
     /// Compares the final blocks from this block on with the chain and fixes the differences, as `prs reconcile --fix`
     /// does.
     pub async fn reconcile(&self, from: u64) {
-        let cursor = store::cursors::load(self.app.ctx.db.reader(), Network::Sepolia).await;
+        let cursor = store::cursors::load(self.app.ctx.db.reader(), self.ground.network()).await;
         let to = cursor.expect("a store").expect("a cursor").finalized.number;
         let compared = reconcile::run(
             &self.app.ctx,
@@ -274,7 +429,8 @@ impl Bench {
     /// Every credited payment.
     pub async fn credited(&self) -> Vec<PaymentRecord> {
         let reader = self.app.ctx.db.reader();
-        let payments = store::payments::in_blocks(reader, Network::Sepolia, BlockRange { from: 0, to: u64::MAX }).await;
+        let blocks = BlockRange { from: 0, to: u64::MAX };
+        let payments = store::payments::in_blocks(reader, self.ground.network(), blocks).await;
         payments.expect("payments are read").0
     }
 

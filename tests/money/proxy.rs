@@ -1,6 +1,13 @@
-//! A node whose responses can be changed and counted: a proxy in front of an honest node.
+//! A node whose responses can be changed and counted: a proxy in front of an honest node. It relays JSON-RPC and the HTTP
+//! API of Tron. A call of the API is shown as a call whose method is its path, and whose parameters are its body.
 
-use axum::{Json, Router, extract::State, routing::post};
+use axum::{
+    Json, Router,
+    extract::State,
+    http::{Uri, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
+    routing::post,
+};
 use serde_json::{Value, json};
 use std::{
     net::Ipv4Addr,
@@ -20,9 +27,9 @@ const LATE: Duration = Duration::from_secs(3);
 pub enum Told {
     /// This result.
     Result(Value),
-    /// A response with neither a result nor an error.
+    /// A response with neither a result nor an error. The HTTP API returns an empty body.
     Absent,
-    /// An error with a code and a message.
+    /// An error with a code and a message. The HTTP API returns only the message, with status 200.
     Error(i64, String),
     /// The honest result, three seconds later.
     Late,
@@ -52,7 +59,7 @@ impl<F: Fn(&Value, Value) -> Told + Send + Sync + 'static> Tamper for Lie<F> {
     }
 }
 
-/// False data that changes only the results of one RPC method.
+/// False data that changes only the results of one method.
 pub fn in_method(method: &'static str, change: impl Fn(&mut Value) + Send + Sync + 'static) -> impl Tamper {
     Lie(move |call: &Value, mut result: Value| {
         if call["method"] == method {
@@ -131,78 +138,102 @@ impl Proxy {
     }
 }
 
-async fn serve(State(shared): State<Arc<Shared>>, Json(asked): Json<Value>) -> Json<Value> {
+async fn serve(State(shared): State<Arc<Shared>>, uri: Uri, Json(asked): Json<Value>) -> Response {
     let tamper = shared.tamper.lock().expect("unpoisoned").clone();
-    let mut calls = match asked.clone() {
-        Value::Array(calls) => calls,
-        call => vec![call],
+    let path = uri.path().trim_start_matches('/');
+    let (body, is_late) = if path.starts_with("wallet") {
+        shared.relay_api(tamper.as_ref(), path, asked).await
+    } else {
+        shared.relay_rpc(tamper.as_ref(), path, asked).await
     };
-    {
-        let mut counted = shared.calls.lock().expect("unpoisoned");
-        counted.extend(
-            calls
-                .iter()
-                .map(|call| call["method"].as_str().unwrap_or_default().to_owned()),
-        );
-    }
-    calls.iter_mut().for_each(|call| tamper.ask(call));
-    let upstream = shared.client.post(&shared.upstream).json(&calls).send().await;
-    let answers: Vec<Value> = match upstream {
-        Ok(answer) => answer.json().await.unwrap_or_default(),
-        Err(_) => Vec::new(),
-    };
-    let mut is_late = false;
-    let mut told = Vec::new();
-    for call in &calls {
-        let honest = answers.iter().find(|answer| answer["id"] == call["id"]);
-        let mut answer = honest.cloned().unwrap_or_else(|| refusal(call, -32_603, "no upstream"));
-        if answer.get("error").is_none() {
-            let result = answer["result"].take();
-            match tamper.tell(call, result.clone()) {
-                Told::Result(changed) => {
-                    count(&shared, changed != result);
-                    answer["result"] = changed;
-                }
-                Told::Absent => {
-                    count(&shared, true);
-                    answer.as_object_mut().expect("an object").remove("result");
-                }
-                Told::Error(code, message) => {
-                    count(&shared, true);
-                    answer = refusal(call, code, &message);
-                }
-                Told::Late => {
-                    count(&shared, true);
-                    is_late = true;
-                    answer["result"] = result;
-                }
-            }
-        }
-        told.push(answer);
-    }
     let distance = *shared.distance.lock().expect("unpoisoned");
     let pause = if is_late { LATE } else { distance };
     if !pause.is_zero() {
         tokio::time::sleep(pause).await;
     }
-    Json(match (asked.is_array(), told.pop()) {
-        (false, Some(answer)) => answer,
-        (_, last) => {
-            told.extend(last);
-            Value::Array(told)
-        }
-    })
+    ([(CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-fn count(shared: &Shared, is_changed: bool) {
-    shared.changed.fetch_add(usize::from(is_changed), Ordering::SeqCst);
+impl Shared {
+    async fn ask(&self, path: &str, body: &Value) -> Option<Value> {
+        let url = format!("{}/{path}", self.upstream.trim_end_matches('/'));
+        let answer = self.client.post(url).json(body).send().await.ok()?;
+        answer.json().await.ok()
+    }
+
+    fn record(&self, call: &Value) {
+        let method = call["method"].as_str().unwrap_or_default();
+        self.calls.lock().expect("unpoisoned").push(method.to_owned());
+    }
+
+    /// Changes the result of a call, and counts whether it changed.
+    fn bend(&self, tamper: &dyn Tamper, call: &Value, result: &Value) -> Told {
+        let told = tamper.tell(call, result.clone());
+        let is_honest = matches!(&told, Told::Result(told) if told == result);
+        self.changed.fetch_add(usize::from(!is_honest), Ordering::SeqCst);
+        told
+    }
+
+    /// Returns the body of the response, and whether it is late.
+    async fn relay_api(&self, tamper: &dyn Tamper, path: &str, body: Value) -> (String, bool) {
+        let mut call = json!({ "method": path, "params": body });
+        self.record(&call);
+        tamper.ask(&mut call);
+        let honest = self.ask(path, &call["params"]).await.unwrap_or_default();
+        match self.bend(tamper, &call, &honest) {
+            Told::Result(result) => (result.to_string(), false),
+            Told::Absent => (String::new(), false),
+            Told::Error(_, message) => (json!({ "Error": message }).to_string(), false),
+            Told::Late => (honest.to_string(), true),
+        }
+    }
+
+    /// Returns the body of the response, and whether it is late.
+    async fn relay_rpc(&self, tamper: &dyn Tamper, path: &str, asked: Value) -> (String, bool) {
+        let mut calls = match asked.clone() {
+            Value::Array(calls) => calls,
+            call => vec![call],
+        };
+        calls.iter().for_each(|call| self.record(call));
+        calls.iter_mut().for_each(|call| tamper.ask(call));
+        let answers = self.ask(path, &json!(calls)).await;
+        let answers: Vec<Value> = answers
+            .and_then(|answers| serde_json::from_value(answers).ok())
+            .unwrap_or_default();
+        let mut is_late = false;
+        let mut told = Vec::new();
+        for call in &calls {
+            let honest = answers.iter().find(|answer| answer["id"] == call["id"]);
+            let mut answer = honest.cloned().unwrap_or_else(|| refusal(call, -32_603, "no upstream"));
+            if answer.get("error").is_none() {
+                match self.bend(tamper, call, &answer["result"]) {
+                    Told::Result(changed) => answer["result"] = changed,
+                    Told::Absent => drop(answer.as_object_mut().expect("an object").remove("result")),
+                    Told::Error(code, message) => answer = refusal(call, code, &message),
+                    Told::Late => is_late = true,
+                }
+            }
+            told.push(answer);
+        }
+        let body = match (asked.is_array(), told.pop()) {
+            (false, Some(answer)) => answer,
+            (_, last) => {
+                told.extend(last);
+                Value::Array(told)
+            }
+        };
+        (body.to_string(), is_late)
+    }
 }
 
 fn refusal(call: &Value, code: i64, message: &str) -> Value {
     json!({ "jsonrpc": "2.0", "id": call["id"], "error": { "code": code, "message": message } })
 }
 
-/// A number as nodes write it.
+/// A number as nodes write it: in hexadecimal digits, or in JSON in the HTTP API.
 pub fn number(value: &Value) -> Option<u64> {
-    u64::from_str_radix(value.as_str()?.strip_prefix("0x")?, 16).ok()
+    match value {
+        Value::String(text) => u64::from_str_radix(text.strip_prefix("0x")?, 16).ok(),
+        value => value.as_u64(),
+    }
 }

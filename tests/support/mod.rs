@@ -46,6 +46,8 @@ pub mod schedules;
 pub mod screening;
 pub mod secrets;
 pub mod session;
+#[allow(dead_code, reason = "not every binary that shares this pays on Tron")]
+pub mod tron_calls;
 pub mod wallet;
 #[allow(dead_code, reason = "not every binary that shares this holds responses back")]
 pub mod wire;

@@ -8,9 +8,10 @@ use super::{
     redaction::Redaction,
     refusals,
     window::{NarrowingCause, RangeWindow},
-    wire::{RpcRefusal, RpcResponse},
+    wire::{RawLog, RpcRefusal, RpcResponse},
 };
 use crate::{adapters::breaker::Breaker, domain::network::Network};
+use alloy::primitives::U64;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -19,7 +20,7 @@ use serde::{
     Deserialize, Serialize,
     de::{DeserializeOwned, IgnoredAny},
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::{
     collections::HashMap,
     sync::{
@@ -184,7 +185,16 @@ impl NodeFailure {
 #[derive(Deserialize)]
 struct ApiRefusal {
     #[serde(alias = "Error")]
-    error: String,
+    error: Option<String>,
+    success: Option<bool>,
+}
+
+impl ApiRefusal {
+    /// The message of the node; `None` if the response is no refusal.
+    fn message(self) -> Option<String> {
+        self.error
+            .or_else(|| (self.success == Some(false)).then(|| "the node gives no reason".to_owned()))
+    }
 }
 
 /// Responses that are longer than this are no refusals.
@@ -211,6 +221,8 @@ pub(in crate::adapters) struct ChainNode {
     identity: Arc<dyn ChainIdentity>,
     client: Client,
     is_verified: AtomicBool,
+    /// Whether JSON-RPC beside an HTTP API serves the configured chain.
+    is_rpc_verified: AtomicBool,
     refuses_batches: AtomicBool,
     calls: AtomicU64,
     breaker: Mutex<Breaker>,
@@ -244,6 +256,7 @@ impl ChainNode {
             identity,
             client,
             is_verified: AtomicBool::new(false),
+            is_rpc_verified: AtomicBool::new(false),
             refuses_batches: AtomicBool::new(false),
             calls: AtomicU64::new(0),
             breaker: Mutex::default(),
@@ -310,6 +323,7 @@ impl ChainNode {
         drop(breaker);
         if failure.is_broken_line() {
             self.is_verified.store(false, Ordering::Release);
+            self.is_rpc_verified.store(false, Ordering::Release);
         }
         if matches!(failure, NodeFailure::Untrue(_) | NodeFailure::WrongChain { .. }) {
             self.count(failure.outcome());
@@ -373,6 +387,21 @@ impl NodeLookup {
         let outcome = answer.as_ref().map_or_else(NodeFailure::outcome, |_| "ok");
         self.node.count(outcome);
         answer
+    }
+
+    /// Lists events over JSON-RPC. Beside an HTTP API, JSON-RPC may lead to another machine, whose chain is checked first:
+    /// another chain has no events of the configured contracts.
+    pub(in crate::adapters) async fn list_logs(&self, filter: Map<String, Value>) -> Result<Vec<RawLog>, NodeFailure> {
+        let node = &self.node;
+        if node.api.is_some() && !node.is_rpc_verified.load(Ordering::Acquire) {
+            let found: U64 = self.call("eth_chainId", [(); 0]).await?;
+            if found != U64::from(node.chain_id) {
+                let (found, expected) = (found.to(), node.chain_id);
+                return Err(NodeFailure::WrongChain { found, expected });
+            }
+            node.is_rpc_verified.store(true, Ordering::Release);
+        }
+        self.call("eth_getLogs", [filter]).await
     }
 
     /// Makes several calls in one batch request; a node without batch support is called one by one.
@@ -506,9 +535,10 @@ impl NodeLookup {
             return Err(NodeFailure::Status(status.as_u16()));
         }
         if body.len() <= API_REFUSAL_BYTES_MAX
-            && let Ok(ApiRefusal { error }) = serde_json::from_slice(&body)
+            && let Ok(refusal) = serde_json::from_slice::<ApiRefusal>(&body)
+            && let Some(message) = refusal.message()
         {
-            return Err(self.refused_call(&error));
+            return Err(self.refused_call(&message));
         }
         parse(body, place).await
     }

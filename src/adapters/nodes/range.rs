@@ -2,7 +2,7 @@
 
 use super::{
     LookupTimeout, NodeChain, block_ref,
-    decode::{PlacedLog, in_order},
+    decode::{PlacedLog, Watched, in_order},
     node::{ChainNode, NodeFailure, NodeLookup},
     proven::ProvenHeader,
     window,
@@ -28,6 +28,9 @@ const HEADERS_PER_BATCH: usize = 100;
 
 /// Blocks whose logs are checked concurrently.
 const BLOCKS_IN_FLIGHT: usize = 16;
+
+/// Maximum number of blocks near the head that are read whole for one step, on nodes that list no events.
+const WHOLE_BLOCKS_MAX: usize = 4;
 
 /// One of this many blocks is read whole although its events were listed, on networks without bloom filters in headers.
 const AUDIT_EVERY: u64 = 1_000;
@@ -187,11 +190,7 @@ impl NodeChain {
     /// The logs, and the header of the last block.
     async fn events_between(&self, line: &NodeLookup, from: u64, to: u64) -> Result<ListedEvents, NodeFailure> {
         // A lagging node returns nothing for unknown blocks, so the last block must exist.
-        let (last, logs) = join(
-            self.header_at(line, to),
-            line.call::<Vec<RawLog>>("eth_getLogs", [self.filter_between(from, to)]),
-        )
-        .await;
+        let (last, logs) = join(self.header_at(line, to), line.list_logs(self.filter_between(from, to))).await;
         let unknown = || NodeFailure::Unknown(format!("block {to} is not available yet"));
         let last = last?.ok_or_else(unknown)?;
         let logs = self.read_events(logs?, from, to)?;
@@ -343,6 +342,23 @@ impl NodeChain {
         Ok(true)
     }
 
+    /// The watched events of blocks near the head, whose whole content is read, because the node lists no events.
+    async fn events_of_whole(
+        &self,
+        line: &NodeLookup,
+        headers: &[ProvenHeader],
+    ) -> Result<Vec<PlacedLog>, NodeFailure> {
+        let proof = self.protocol.proof();
+        let mut events = Vec::new();
+        for header in headers {
+            let claimed = self.protocol.recent_block(line, &block_ref(header)?).await?;
+            let prove = move |watched: &Watched| claimed.content.prove(proof, &|_, logs| watched.are_in(logs));
+            let logs = self.compute(prove).await??.into_iter().flat_map(|proven| proven.logs);
+            events.extend(logs.filter(|log| self.watched.holds(log)));
+        }
+        in_order(events).map_err(NodeFailure::Untrue)
+    }
+
     /// Reads blocks near the head from one node, in one request.
     pub(super) async fn read_new_blocks(&self, from: u64, to: u64) -> Result<Vec<NewBlock>, ChainError> {
         let numbers: Vec<u64> = (from..=to).collect();
@@ -365,7 +381,13 @@ impl NodeChain {
                     Vec::new()
                 } else {
                     let filter = self.filter_between(from, last.number);
-                    self.read_events(line.call("eth_getLogs", [filter]).await?, from, last.number)?
+                    match line.list_logs(filter).await {
+                        Err(failure) if !self.protocol.has_log_blooms() && failure.is_missing_interface() => {
+                            found.truncate(WHOLE_BLOCKS_MAX);
+                            self.events_of_whole(&line, &found).await?
+                        }
+                        logs => self.read_events(logs?, from, last.number)?,
+                    }
                 };
                 let hints = self.watched.hints(&logs);
                 let block = |header: &ProvenHeader| {

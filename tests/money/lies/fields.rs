@@ -143,6 +143,22 @@ fn change_at(value: &mut Value, path: &[Seg], by: &mut dyn FnMut(Value) -> Optio
     }
 }
 
+/// Minimum length of a text of hexadecimal digits without `0x`. Shorter ones may be words.
+const DIGITS_MIN: usize = 8;
+
+/// The text with another digit at a random place from `begin` on.
+fn with_other_digit(text: &str, begin: usize, dice: &mut Dice) -> String {
+    let place = begin + dice.below(text.len() - begin);
+    let digit = if text.as_bytes().get(place) == Some(&b'7') {
+        "8"
+    } else {
+        "7"
+    };
+    let mut text = text.to_owned();
+    text.replace_range(place..=place, digit);
+    text
+}
+
 /// A plausible value that differs from the original.
 pub fn wrong(value: &Value, dice: &mut Dice) -> Value {
     const QUANTITY_LENGTH_MAX: usize = 18;
@@ -157,20 +173,21 @@ pub fn wrong(value: &Value, dice: &mut Dice) -> Value {
             };
             json!(format!("{other:#x}"))
         }
-        Value::String(text) if text.starts_with("0x") => {
-            let place = 2 + dice.below(text.len() - 2);
-            let digit = if text.as_bytes().get(place) == Some(&b'7') {
-                "8"
-            } else {
-                "7"
-            };
-            let mut text = text.clone();
-            text.replace_range(place..=place, digit);
-            json!(text)
+        Value::String(text) if text.starts_with("0x") => json!(with_other_digit(text, 2, dice)),
+        Value::String(text) if text.len() >= DIGITS_MIN && text.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+            json!(with_other_digit(text, 0, dice))
         }
         Value::String(_) => json!("x"),
         Value::Bool(honest) => json!(!honest),
-        Value::Number(honest) => json!(honest.as_u64().unwrap_or(0) + 1),
+        Value::Number(honest) => {
+            let honest = honest.as_u64().unwrap_or(0);
+            json!(match dice.below(4) {
+                0 if honest > 0 => honest - 1,
+                1 => honest ^ 0x80,
+                2 => u64::MAX,
+                _ => honest.wrapping_add(1),
+            })
+        }
         Value::Array(elements) => {
             let mut elements = elements.clone();
             match dice.below(4) {

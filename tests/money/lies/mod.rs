@@ -11,14 +11,15 @@ mod forger;
 mod proofs;
 mod run;
 mod safes;
+mod tron;
 
 use crate::{
-    bench::{Bench, chain},
+    bench::{Bench, Ground, TRON_PAUPER},
     proxy::{Proxy, Tamper, Told},
     support::dice::Dice,
 };
-use devnet::Devnet;
 use fields::{Path, Samples};
+use prs::domain::network::Family;
 use run::{Outcome, run};
 use serde_json::{Value, json};
 use std::{
@@ -28,9 +29,15 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// Number of random cells that the suite runs for each position of the false node: three for every combination of a
-/// fault and a way of reading.
-const DRAWN: usize = 3 * KINDS.len() * READINGS.len();
+/// Number of random cells that the suite runs for each position of the false node, for every combination of a fault and
+/// a way of reading. Cells on Tron take longer.
+const fn drawn(family: Family) -> usize {
+    let each = match family {
+        Family::Evm => 3,
+        Family::Tron => 1,
+    };
+    each * KINDS.len() * READINGS.len()
+}
 
 /// Seed of the suite.
 const SEED: u64 = 20_261_122;
@@ -39,6 +46,8 @@ const SEED: u64 = 20_261_122;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Null,
+    /// An object without members.
+    Empty,
     Absent,
     Wrong,
     Elsewhere,
@@ -46,8 +55,9 @@ enum Kind {
     Error,
 }
 
-const KINDS: [Kind; 6] = [
+const KINDS: [Kind; 7] = [
     Kind::Null,
+    Kind::Empty,
     Kind::Absent,
     Kind::Wrong,
     Kind::Elsewhere,
@@ -109,6 +119,16 @@ enum Dialect {
     Full,
     /// The node lacks the call for all receipts of a block, so that the service fetches each receipt separately.
     NoBlockReceipts,
+    /// The node lists no events, so that the service reads every block whole. Only nodes of Tron may do so.
+    NoLists,
+}
+
+/// The dialects of the nodes of a family.
+const fn dialects(family: Family) -> [Dialect; 2] {
+    match family {
+        Family::Evm => [Dialect::Full, Dialect::NoBlockReceipts],
+        Family::Tron => [Dialect::Full, Dialect::NoLists],
+    }
 }
 
 /// What is wrong with the responses of a node.
@@ -152,21 +172,41 @@ impl Display for Cell {
 }
 
 /// The method of a call. `(full)` marks a query of a block with complete transactions, whose response has other
-/// content.
+/// content; `(at)` a query of a block of Tron by its height, and not of the newest one.
 fn method_of(call: &Value) -> String {
     let method = call["method"].as_str().unwrap_or_default();
     if call["params"][1] == json!(true) {
         format!("{method}(full)")
+    } else if call["params"].get("id_or_num").is_some() {
+        format!("{method}(at)")
     } else {
         method.to_owned()
     }
 }
 
 impl Dialect {
+    /// The method that the nodes of this dialect lack.
+    const fn lacks(self) -> Option<&'static str> {
+        match self {
+            Self::Full => None,
+            Self::NoBlockReceipts => Some("eth_getBlockReceipts"),
+            Self::NoLists => Some("eth_getLogs"),
+        }
+    }
+
     /// If the node of this dialect lacks the called method, replaces the method with one that no node has.
     fn speak(self, call: &mut Value) {
-        if self == Self::NoBlockReceipts && call["method"] == "eth_getBlockReceipts" {
+        if self.lacks().is_some_and(|lacked| call["method"] == lacked) {
             call["method"] = json!("eth_getNothing");
+        }
+    }
+
+    /// Whether responses to this method differ from those of the first dialect. Only such faults are repeated.
+    fn concerns(self, method: &str) -> bool {
+        match self {
+            Self::Full => true,
+            Self::NoBlockReceipts => method == "eth_getTransactionReceipt",
+            Self::NoLists => method.starts_with("wallet/get") && !method.ends_with("/getblock"),
         }
     }
 }
@@ -190,21 +230,21 @@ impl Tamper for Listener {
 }
 
 /// Follows payments through honest nodes, once for every way of reading. Returns the recorded responses.
-async fn listen(chain: &Arc<Devnet>, dialect: Dialect) -> Samples {
+async fn listen(ground: &Ground, dialect: Dialect) -> Samples {
     let samples = Arc::new(Mutex::new(Samples::default()));
-    let mut bench = Bench::start(chain, 1, |_| {}).await;
+    let mut bench = Bench::start_on(ground, 1, |_| {}).await;
     bench.nodes[0].tamper(Listener {
         dialect,
         samples: samples.clone(),
     });
     bench.settle().await;
     for blocks in [3, 70, 3] {
-        let requests = bench.requests(2).await;
-        bench.pay(2, requests).await;
-        let requests = bench.requests(1).await;
-        bench.pay(3, requests).await;
+        bench.pay_in_blocks(&[(2, 2), (3, 1)]).await;
+        if matches!(ground, Ground::Tron(_)) {
+            bench.pay_in_blocks(&[(TRON_PAUPER, 1)]).await;
+        }
         bench.settle().await;
-        chain.mine(blocks).await.expect("mined");
+        ground.mine(blocks).await;
         bench.settle().await;
     }
     std::mem::take(&mut *samples.lock().expect("unpoisoned"))
@@ -214,8 +254,7 @@ async fn listen(chain: &Arc<Devnet>, dialect: Dialect) -> Samples {
 fn faults_of(dialect: Dialect, samples: &Samples, times: usize, dice: &mut Dice) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (method, path) in samples.fields() {
-        // The second dialect differs from the first one in one method only.
-        if dialect == Dialect::NoBlockReceipts && method != "eth_getTransactionReceipt" {
+        if !dialect.concerns(&method) {
             continue;
         }
         for kind in KINDS {
@@ -258,23 +297,21 @@ fn in_turn(cells: Vec<Cell>, span: Range<usize>) -> Vec<Cell> {
     cells.skip(span.start).take(span.len()).collect()
 }
 
-async fn matrix(place: Place) {
-    let chain = chain().await;
+async fn matrix(family: Family, place: Place) {
+    let ground = Ground::start(family).await;
     let mut dice = Dice::new(SEED);
-    let full = listen(&chain, Dialect::Full).await;
-    let bare = listen(&chain, Dialect::NoBlockReceipts).await;
-    let mut cells = cells_of(Dialect::Full, &full, &mut dice);
-    cells.extend(cells_of(Dialect::NoBlockReceipts, &bare, &mut dice));
+    let (mut cells, mut samples) = (Vec::new(), BTreeMap::new());
+    for dialect in dialects(family) {
+        let heard = listen(&ground, dialect).await;
+        cells.extend(cells_of(dialect, &heard, &mut dice));
+        samples.insert(dialect, Arc::new(heard));
+    }
     let known = cells.len();
     dice = Dice::new(SEED + u64::try_from(place.nodes()).expect("64 bits"));
     dice.shuffle(&mut cells);
     let asked = asked();
-    let cells = in_turn(cells, asked.clone().unwrap_or(0..DRAWN));
-    let samples = BTreeMap::from([
-        (Dialect::Full, Arc::new(full)),
-        (Dialect::NoBlockReceipts, Arc::new(bare)),
-    ]);
-    let mut bench = Bench::start(&chain, place.nodes(), |_| {}).await;
+    let cells = in_turn(cells, asked.clone().unwrap_or(0..drawn(family)));
+    let mut bench = Bench::start_on(&ground, place.nodes(), |_| {}).await;
     let unpaid = bench.request().await;
     // The service does not search for payments from before its first poll, so it polls once first.
     bench.settle().await;
@@ -287,7 +324,8 @@ async fn matrix(place: Place) {
         }
         outcomes.push(outcome);
     }
-    print_table(place, &cells, &outcomes, known);
+    println!("{family:?}, {place:?}: {} of {known} cells", cells.len());
+    print_table(&cells, &outcomes);
     let bad: Vec<String> = cells
         .iter()
         .zip(&outcomes)
@@ -305,8 +343,7 @@ async fn matrix(place: Place) {
     assert!(met * 5 > outcomes.len(), "{met} of {} faults were read", outcomes.len());
 }
 
-fn print_table(place: Place, cells: &[Cell], outcomes: &[Outcome], known: usize) {
-    println!("{place:?}: {} of {known} cells", cells.len());
+fn print_table(cells: &[Cell], outcomes: &[Outcome]) {
     println!(
         "  reading       fault       cells  met  credited meanwhile     afterwards  by reconcile  wrong  lost  halts"
     );
@@ -358,20 +395,20 @@ fn asked() -> Option<Range<usize>> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn payments_are_credited_correctly_if_the_only_node_is_false() {
-    matrix(Place::OneNode).await;
+    matrix(Family::Evm, Place::OneNode).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn payments_are_credited_correctly_despite_a_false_first_node_of_two() {
-    matrix(Place::FirstOfTwo).await;
+    matrix(Family::Evm, Place::FirstOfTwo).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn payments_are_credited_correctly_despite_a_false_second_node_of_two() {
-    matrix(Place::SecondOfTwo).await;
+    matrix(Family::Evm, Place::SecondOfTwo).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn payments_are_credited_correctly_despite_two_equal_false_nodes_of_three() {
-    matrix(Place::TwoOfThree).await;
+    matrix(Family::Evm, Place::TwoOfThree).await;
 }

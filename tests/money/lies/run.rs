@@ -79,6 +79,7 @@ impl Liar {
         };
         change(&mut wrapped, path, &mut |value| match self.fault.kind {
             Kind::Null => Some(Value::Null),
+            Kind::Empty => Some(json!({})),
             Kind::Absent => None,
             Kind::Wrong => Some(wrong(&value, &mut dice)),
             Kind::Elsewhere => {
@@ -106,7 +107,8 @@ impl Liar {
     }
 
     fn concerns(&self, answer: &Value) -> bool {
-        let height = ["number", "blockNumber"].iter().find_map(|name| number(&answer[*name]));
+        let places = ["/number", "/blockNumber", "/block_header/raw_data/number"];
+        let height = places.iter().find_map(|place| number(answer.pointer(place)?));
         height.is_none_or(|height| self.blocks.contains(&height))
     }
 }
@@ -173,44 +175,63 @@ pub fn speak(nodes: &[Proxy], place: Place, fault: &Fault, samples: &Arc<Samples
 }
 
 /// Runs a cell on the service in the state in which the previous cell left it.
-pub async fn run(mut bench: Bench, place: Place, cell: &Cell, samples: &Arc<Samples>) -> (Bench, Outcome) {
-    let mut dice = Dice::new(cell.fault.seed);
+pub async fn run(bench: Bench, place: Place, cell: &Cell, samples: &Arc<Samples>) -> (Bench, Outcome) {
+    let begin = async |bench: &Bench, blocks: &BTreeSet<u64>| speak(&bench.nodes, place, &cell.fault, samples, blocks);
+    let end = async |bench: &Bench| {
+        let liars = place.liars().iter().map(|index| &bench.nodes[*index]);
+        let changed = liars.map(Proxy::changed).sum();
+        end(&bench.nodes, place, cell.fault.dialect);
+        changed
+    };
+    let goes_on = Dice::new(cell.fault.seed).happens(GOES_ON_PERCENT);
+    let (bench, paid, before, mut outcome) = meet(bench, cell.reading, goes_on, begin, end).await;
+    if outcome.lost > 0 && place.liars().len() >= AGREEMENT && cell.fault.method == "eth_getLogs" {
+        bench.reconcile(paid[0].block_number).await;
+        let (changed, is_credited) = (outcome.changed, outcome.is_credited_meanwhile);
+        outcome = outcome.after(judge(&bench, &paid, before, changed, is_credited, None).await);
+    }
+    (bench, outcome)
+}
+
+/// Pays requests, and follows the chain while nodes return false data and after they return the truth again. `begin`
+/// gets the paid blocks, and `end` returns the number of changed responses. If the process does not go on, it is
+/// restarted after the false data. Returns the payments, and the number of credits before them.
+pub async fn meet(
+    mut bench: Bench,
+    reading: Reading,
+    goes_on: bool,
+    begin: impl AsyncFn(&Bench, &BTreeSet<u64>),
+    end: impl AsyncFn(&Bench) -> usize,
+) -> (Bench, Vec<Paid>, usize, Outcome) {
     let before = bench.credited().await.len();
-    let requests = bench.requests(2).await;
-    let first = bench.pay(2, requests).await;
-    let requests = bench.requests(1).await;
-    let paid = [first, bench.pay(3, requests).await];
+    let paid = bench.pay_in_blocks(&[(2, 2), (3, 1)]).await;
     let paid_blocks: BTreeSet<u64> = paid.iter().map(|paid| paid.block_number).collect();
-    let lie = |nodes: &[Proxy]| speak(nodes, place, &cell.fault, samples, &paid_blocks);
-    let chain = bench.app.devnet();
-    match cell.reading {
+    match reading {
         Reading::Head => {
-            lie(&bench.nodes);
+            begin(&bench, &paid_blocks).await;
             for _ in 0..2 {
                 drop(bench.step().await);
             }
-            chain.mine(3).await.expect("mined");
+            bench.ground.mine(3).await;
         }
         Reading::CatchUp => {
-            chain.mine(70).await.expect("mined");
-            lie(&bench.nodes);
+            bench.ground.mine(70).await;
+            begin(&bench, &paid_blocks).await;
         }
         Reading::AfterRestart => {
             drop(bench.step().await);
-            chain.mine(3).await.expect("mined");
+            bench.ground.mine(3).await;
             bench = bench.restarted().await;
-            lie(&bench.nodes);
+            begin(&bench, &paid_blocks).await;
         }
     }
     let mut halted = bench
         .follow(PATIENCE_WITH_LIES, async || bench.has_credited(&paid).await)
         .await;
     let is_credited_meanwhile = bench.has_credited(&paid).await;
-    let liars = place.liars().iter().map(|index| &bench.nodes[*index]);
-    let changed = liars.map(Proxy::changed).sum();
-    end(&bench.nodes, place, cell.fault.dialect);
+    let changed = end(&bench).await;
     if !is_credited_meanwhile {
-        if !dice.happens(GOES_ON_PERCENT) {
+        if !goes_on {
             bench = bench.restarted().await;
         }
         let after = bench
@@ -218,12 +239,8 @@ pub async fn run(mut bench: Bench, place: Place, cell: &Cell, samples: &Arc<Samp
             .await;
         halted = halted.or(after);
     }
-    let mut outcome = judge(&bench, &paid, before, changed, is_credited_meanwhile, halted).await;
-    if outcome.lost > 0 && place.liars().len() >= AGREEMENT && cell.fault.method == "eth_getLogs" {
-        bench.reconcile(paid[0].block_number).await;
-        outcome = outcome.after(judge(&bench, &paid, before, changed, is_credited_meanwhile, None).await);
-    }
-    (bench, outcome)
+    let outcome = judge(&bench, &paid, before, changed, is_credited_meanwhile, halted).await;
+    (bench, paid, before, outcome)
 }
 
 async fn judge(

@@ -1,14 +1,10 @@
-//! The reading of Tron, on nodes that serve one chain and return false data: no payment is credited wrongly, and each is
-//! credited once the nodes return true data again.
+//! The adapter of Tron on nodes that serve one chain.
 
-mod lies;
+mod endpoints;
 
-use alloy::{
-    primitives::{Address as EvmAddress, B256, U256, keccak256},
-    signers::{SignerSync, local::PrivateKeySigner},
-    sol,
-    sol_types::SolCall,
-};
+use crate::support::tron_calls::{self, TronPayment, account, proxy, usdt};
+use alloy::primitives::{Address as EvmAddress, B256, U256, keccak256};
+use chrono::DateTime;
 use devnet::tron::{TronDevnet, TronOptions};
 use prs::{
     adapters::{
@@ -20,33 +16,17 @@ use prs::{
         currency::{ContractKind, KnownContract},
         network::Network,
         payment::{Observation, SettledBlock},
-        tron::{ReferenceBlock, TronCall, TronTransaction, encode_signed},
     },
-    ports::chain::{Chain, ChainParts},
+    ports::chain::{Chain, ChainError, ChainParts},
 };
-use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
-
-sol! {
-    interface Proxy {
-        function transferFromWithReferenceAndFee(address token, address to, uint256 amount, bytes paymentReference, uint256 feeAmount, address feeAddress);
-    }
-    interface Token {
-        function approve(address spender, uint256 amount) returns (bool);
-    }
-}
 
 /// The reference of the payments.
 const REFERENCE: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 
-/// A chain with its nodes, and an account that pays.
+/// A chain with its nodes.
 struct Ground {
     devnet: TronDevnet,
-    key: PrivateKeySigner,
-}
-
-fn parse(address: &str) -> EvmAddress {
-    Address::parse(address).expect("an address").bytes()
 }
 
 impl Ground {
@@ -56,20 +36,15 @@ impl Ground {
             ..TronOptions::default()
         };
         let devnet = TronDevnet::start(options).await.expect("the stand-in starts");
-        let key = devnet.summary().accounts[0].private_key.parse().expect("a key");
-        Self { devnet, key }
-    }
-
-    fn proxy(&self) -> EvmAddress {
-        parse(&self.devnet.summary().contracts.erc20_fee_proxy)
+        Self { devnet }
     }
 
     fn token(&self) -> EvmAddress {
-        parse(&self.devnet.summary().tokens.usdt)
+        usdt(&self.devnet)
     }
 
     fn account(&self, index: usize) -> EvmAddress {
-        parse(&self.devnet.summary().accounts[index].address)
+        account(&self.devnet, index)
     }
 
     fn options(&self, nodes: &[usize], agreement: usize) -> ChainOptions {
@@ -95,7 +70,7 @@ impl Ground {
             agreement_fallback: None,
             contracts: vec![KnownContract {
                 kind: ContractKind::Erc20FeeProxy,
-                address: Address::Tron(self.proxy()),
+                address: Address::Tron(proxy(&self.devnet)),
                 creation_block: 0,
                 is_default: true,
             }],
@@ -113,68 +88,21 @@ impl Ground {
         self.parts(nodes, agreement).followed
     }
 
-    async fn post(&self, node: usize, path: &str, body: Value) -> Value {
-        let url = format!("{}/{path}", self.devnet.api_url(node).expect("a node"));
-        let response = reqwest::Client::builder()
-            .build()
-            .expect("a client")
-            .post(url)
-            .json(&body)
-            .send()
-            .await
-            .expect("a response");
-        response.json().await.expect("JSON")
-    }
-
-    /// Signs and sends a call; returns its transaction and the block that contains it.
-    async fn send(&self, contract: EvmAddress, data: Vec<u8>) -> (B256, u64) {
-        let head = self.post(0, "wallet/getblock", json!({ "detail": false })).await;
-        let id: B256 = head["blockID"].as_str().expect("an id").parse().expect("32 bytes");
-        let time_ms = head["block_header"]["raw_data"]["timestamp"].as_u64().expect("a time");
-        let transaction = TronTransaction {
-            reference_block: ReferenceBlock::of_block(&id),
-            expiration_ms: time_ms + 60_000,
-            timestamp_ms: time_ms,
-            fee_limit_sun: 300_000_000,
-            permission_id: 0,
-            call: TronCall {
-                owner: self.key.address(),
-                contract,
-                value_sun: 0,
-                data: data.into(),
-                token_value: 0,
-                token_id: 0,
-            },
-        };
-        let signature = self.key.sign_hash_sync(&transaction.tx_id()).expect("a signature");
-        let signed = encode_signed(&transaction.encode(), &signature.as_bytes());
-        let answer = self
-            .post(0, "wallet/broadcasthex", json!({ "transaction": hex::encode(signed) }))
-            .await;
-        assert_eq!(answer["result"], true, "{answer}");
-        let state = self.devnet.state(0).await.expect("a state");
-        (transaction.tx_id(), state.head_number)
-    }
-
     async fn approve(&self) {
-        let approve = Token::approveCall {
-            spender: self.proxy(),
-            amount: U256::MAX,
-        };
-        self.send(self.token(), approve.abi_encode()).await;
+        tron_calls::approve(&self.devnet, 0).await;
     }
 
     /// Pays through the proxy; returns the transaction and its block.
     async fn pay(&self, units: u64) -> (B256, u64) {
-        let call = Proxy::transferFromWithReferenceAndFeeCall {
-            token: self.token(),
+        let payment = TronPayment {
             to: self.account(1),
-            amount: U256::from(units),
-            paymentReference: REFERENCE.to_vec().into(),
-            feeAmount: U256::from(7),
-            feeAddress: self.account(2),
+            units: U256::from(units),
+            reference: REFERENCE.to_vec(),
+            fee: U256::from(7),
+            fee_address: self.account(2),
         };
-        self.send(self.proxy(), call.abi_encode()).await
+        let tx_hash = tron_calls::pay(&self.devnet, 0, payment).await;
+        (tx_hash, self.devnet.state(0).await.expect("a state").head_number)
     }
 }
 
@@ -224,7 +152,10 @@ async fn a_payment_is_found_proven_and_read() {
         panic!("{settled:?}");
     };
     assert!(proof.succeeded);
-    assert_eq!((proof.from, proof.to), (on(0), Some(Address::Tron(ground.proxy()))));
+    assert_eq!(
+        (proof.from, proof.to),
+        (on(0), Some(Address::Tron(proxy(&ground.devnet))))
+    );
     assert_eq!(proof.transfers.len(), 2, "to the payee and to the receiver of the fee");
     let block = chain.block(number).await.expect("a response").expect("a block");
     assert_eq!(chain.noted(&block).await.expect("near the head"), settled);
@@ -262,6 +193,52 @@ async fn without_json_rpc_or_a_second_node_blocks_are_read_whole() {
     let listed = without.list_events(1, number, true).await.expect("events");
     assert_eq!(listed.unlisted, (1..=number).collect());
     assert_eq!(payments(&without.settled(number).await.expect("a block")).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn transactions_refer_to_the_block_of_a_node_that_is_not_behind() {
+    let ground = Ground::start(2).await;
+    ground.devnet.mine(30).await.expect("mined");
+    let state = ground.devnet.state(0).await.expect("a state");
+    let at = |ms: u64| DateTime::from_timestamp_millis(ms.cast_signed()).expect("in range");
+    let now = at(state.head_time_ms + 1_000);
+    let refer = async |nodes: &[usize], now| {
+        let preparations = ground.parts(nodes, 1).preparations.expect("Tron prepares transactions");
+        preparations.reference_point(now).await
+    };
+    let time_ms = refer(&[0, 1], now).await.expect("a block").time_ms;
+    assert_eq!(time_ms, state.head_time_ms);
+    // Ten blocks are 30 s.
+    ground.devnet.set_behind(0, 10).await.expect("set");
+    let time_ms = refer(&[0, 1], now).await.expect("a block").time_ms;
+    assert_eq!(time_ms, state.head_time_ms, "the first node is 31 s behind");
+    let time_ms = refer(&[0, 1], at(state.head_time_ms)).await.expect("a block").time_ms;
+    assert_eq!(time_ms, state.head_time_ms - 30_000, "30 s are allowed");
+    let alone = refer(&[0], now).await.expect_err("no node has a newer block");
+    assert!(
+        matches!(&alone, ChainError::Unavailable { reason, .. } if reason.contains("31 s old")),
+        "{alone}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn payments_near_the_head_are_found_on_nodes_that_list_no_events() {
+    let ground = Ground::start(1).await;
+    ground.approve().await;
+    let (tx_hash, number) = ground.pay(5).await;
+    let mut options = ground.options(&[0], 1);
+    options.rpc_urls = options
+        .rpc_urls
+        .iter()
+        .map(|url| url.join("/none").expect("a URL"))
+        .collect();
+    let chain = connect(options, None).expect("valid options").followed;
+    let blocks = chain.new_blocks(number - 1, number).await.expect("blocks");
+    let hints: Vec<_> = blocks.iter().flat_map(|new| &new.hints).collect();
+    let [hint] = hints[..] else { panic!("{blocks:?}") };
+    assert_eq!((hint.block_number, hint.tx_hash), (number, tx_hash));
+    let listing = ground.chain(&[0], 1).new_blocks(number - 1, number).await;
+    assert_eq!(listing.expect("blocks"), blocks, "as on a node that lists events");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
