@@ -5,6 +5,7 @@
 
 mod lies;
 mod settings;
+mod tronweb;
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -24,6 +25,7 @@ use tokio::{
 
 pub use lies::{TronForgedPayment, TronLie};
 pub use settings::{TronAccountChange, TronMint, TronTokenChange};
+pub use tronweb::Tronweb;
 
 use crate::{
     node::{self, dir, repair_command},
