@@ -203,12 +203,20 @@ async fn block_time(dev: &Dev) -> i64 {
     i64::from_str_radix(digits.trim_start_matches("0x"), 16).expect("a number")
 }
 
+/// Time of the newest block on Tron.
+async fn tron_block_time(dev: &Dev) -> DateTime<Utc> {
+    let url = format!("{}/wallet/getnowblock", dev.text("/tron/apiUrl"));
+    let block = dev.call_url(&url, &json!({})).await;
+    let time_ms = block["block_header"]["raw_data"]["timestamp"].as_i64().expect("a time");
+    DateTime::from_timestamp_millis(time_ms).expect("a time")
+}
+
 fn time(value: &Value) -> DateTime<Utc> {
     value.as_str().expect("a time").parse().expect("a time")
 }
 
 #[tokio::test]
-async fn prs_dev_moves_service_clock_due_work_and_chain_together() {
+async fn prs_dev_moves_service_clock_due_work_and_chains_together() {
     prs::adapters::install_tls();
     let folder = tempfile::tempdir().expect("a folder");
     let dev = Dev::start(folder.path());
@@ -234,6 +242,7 @@ async fn prs_dev_moves_service_clock_due_work_and_chain_together() {
     let block = block_time(&dev).await;
     assert!(block - block_before >= 15 * 86_400);
     assert!(is_near(DateTime::from_timestamp(block, 0).expect("a time")));
+    assert!(is_near(tron_block_time(&dev).await));
     let asked = Instant::now();
     loop {
         let list = dev.call("/v2/request", None).await;
@@ -244,6 +253,20 @@ async fn prs_dev_moves_service_clock_due_work_and_chain_together() {
         assert!(asked.elapsed() < Duration::from_secs(30), "{list}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+}
+
+#[tokio::test]
+async fn prs_dev_runs_without_tron_if_node_js_is_missing() {
+    prs::adapters::install_tls();
+    let folder = tempfile::tempdir().expect("a folder");
+    let dev = Dev::start_with(folder.path(), &[("PATH", folder.path().to_str().expect("text"))]);
+    assert_eq!(dev.ready["tron"], Value::Null);
+    let status = async |network: &str| {
+        let key = [("x-api-key", dev.text("/apiKey"))];
+        let listed = dev.send(&format!("/v2/currencies?network={network}"), &key, None).await;
+        listed.expect("a response").0
+    };
+    assert_eq!((status("sepolia").await, status("tron").await), (200, 404));
 }
 
 /// The units that the last transaction of this calldata pays through the fee proxy contract.
