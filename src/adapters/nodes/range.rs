@@ -150,7 +150,9 @@ impl NodeChain {
         if !self.protocol.has_log_blooms() {
             unlisted.extend(told.first().and_then(|(_, listed)| audited_block(from, &listed.last)));
         }
-        let mut tellers: BTreeMap<(u64, u64, B256), (Hint, Vec<usize>)> = BTreeMap::new();
+        // Nodes that report different references for one event give different hints: the service reads only blocks with
+        // known references, so a false reference must not replace the true one.
+        let mut tellers: BTreeMap<_, (Hint, Vec<usize>)> = BTreeMap::new();
         for (index, listed) in &told {
             for hint in self
                 .watched
@@ -158,8 +160,8 @@ impl NodeChain {
                 .into_iter()
                 .filter(|hint| hint.block_number <= read_to)
             {
-                let place = (hint.block_number, hint.log_index, hint.tx_hash);
-                let (_, tellers) = tellers.entry(place).or_insert_with(|| (hint, Vec::new()));
+                let event = (hint.block_number, hint.log_index, hint.tx_hash, hint.reference_topic);
+                let (_, tellers) = tellers.entry(event).or_insert_with(|| (hint, Vec::new()));
                 tellers.push(*index);
             }
         }

@@ -8,7 +8,7 @@ use crate::{
         requests::request,
     },
 };
-use alloy::primitives::U256;
+use alloy::primitives::{B256, U256};
 use chrono::TimeDelta;
 use devnet::Devnet;
 use prs::{
@@ -235,6 +235,26 @@ async fn a_rescan_waits_until_the_only_node_accounts_for_every_block() {
         .follow_after_failures(async || bench.has_credited(&paid).await)
         .await;
     bench.assert_credited(&paid).await;
+}
+
+/// One node reports every payment event with the reference of another payment. The service reads only blocks with known
+/// references, so the report of the other node must count too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn false_references_of_one_node_hide_no_payment() {
+    let chain = chain().await;
+    for liar in [0, 1] {
+        let mut bench = start(&chain, 2).await;
+        bench.nodes[liar].tamper(in_method("eth_getLogs", |logs| {
+            for log in logs.as_array_mut().into_iter().flatten() {
+                log["topics"][1] = json!(B256::repeat_byte(0x77));
+            }
+        }));
+        let paid = pay(&mut bench).await;
+        chain.mine(3).await.expect("mined");
+        bench.follow(6, async || bench.has_credited(&paid).await).await;
+        assert!(bench.nodes[liar].changed() > 0, "nothing was changed");
+        bench.assert_credited(&paid).await;
+    }
 }
 
 /// A block has more events than the nodes return in one list. Any sender can produce such a block.
