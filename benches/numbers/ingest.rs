@@ -230,8 +230,8 @@ pub(crate) fn request(number: u64) -> anyhow::Result<Request> {
 }
 
 /// Begins a leader term of the network.
-pub(crate) async fn lead(ctx: &Ctx) -> anyhow::Result<Leadership> {
-    let begun = lead::begin(ctx, Network::Sepolia, "bench", LEASE_MAX, &CancellationToken::new()).await?;
+pub(crate) async fn lead(ctx: &Ctx, network: Network) -> anyhow::Result<Leadership> {
+    let begun = lead::begin(ctx, network, "bench", LEASE_MAX, &CancellationToken::new()).await?;
     begun.context("another instance leads")
 }
 
@@ -243,7 +243,7 @@ pub(crate) async fn catch_up(ctx: &Ctx) -> anyhow::Result<()> {
         .followed
         .get(&Network::Sepolia)
         .context("the chain is not enabled")?;
-    let (leadership, rates) = (lead(ctx).await?, backlog::BacklogSpeeds::default());
+    let (leadership, rates) = (lead(ctx, Network::Sepolia).await?, backlog::BacklogSpeeds::default());
     loop {
         let position = match watch::run(ctx, chain.as_ref(), &leadership).await? {
             WatchResult::At(position) => position,

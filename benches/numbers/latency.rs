@@ -158,11 +158,16 @@ impl Merchant {
 
     /// Creates a request and returns its id.
     pub(crate) async fn create(&self) -> anyhow::Result<String> {
+        self.create_in(PAYEE, "0.001", "ETH-sepolia").await
+    }
+
+    /// Creates a request in a currency and returns its id.
+    pub(crate) async fn create_in(&self, payee: &str, amount: &str, currency: &str) -> anyhow::Result<String> {
         let body = json!({
-            "payee": PAYEE,
-            "amount": "0.001",
-            "invoiceCurrency": "ETH-sepolia",
-            "paymentCurrency": "ETH-sepolia",
+            "payee": payee,
+            "amount": amount,
+            "invoiceCurrency": currency,
+            "paymentCurrency": currency,
         });
         let created = self
             .call(self.client.post(format!("{}/v2/request", self.base)).json(&body))
