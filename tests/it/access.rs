@@ -3,16 +3,19 @@
 //! The expected results come from `prs::http::gate::access`. New operations are checked automatically. If the path of a
 //! new operation names an unknown object, the test fails until the object is created below. Source: rules F.21.
 
-use crate::support::{
-    Answer, TestApp,
-    app::{Call, PAGE},
-    contract::resolved,
-    links::payout_of,
-    payers::{person, with_partner},
-    requests::{PAYEE, fau},
-    schedules::waiting,
-    session::sign_in,
-    wallet::{TestWallet, token},
+use crate::{
+    support::{
+        Answer, TestApp,
+        app::{Call, PAGE},
+        contract::resolved,
+        links::payout_of,
+        payers::{person, with_partner},
+        requests::{PAYEE, fau, request},
+        schedules::waiting,
+        session::sign_in,
+        wallet::{TestWallet, token},
+    },
+    tron_refusals,
 };
 use poem::http::Method;
 use prs::{
@@ -404,6 +407,9 @@ const OF_LINK: &str = "request of the link";
 /// The operation that finds a link by the id of its request.
 const FINDS_LINK: &str = "findSecurePayment";
 
+/// A payee on Tron.
+const TRON_PAYEE: &str = "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8";
+
 /// The operation that ends every session of a person.
 const ENDS_SESSIONS: &str = "endSessions";
 
@@ -699,6 +705,60 @@ async fn leak(
     }
     let found = objects.values().find(|id| answer.text.contains(id.as_str()));
     found.map(|id| format!("the response contains {id}: {}", answer.text))
+}
+
+#[tokio::test]
+async fn payments_on_tron_of_another_tenant_look_like_unknown_ones() {
+    let app = tron_refusals::app().await;
+    let (own, foreign) = (tenant(&app, 7).await, tenant(&app, 8).await);
+    let mut objects = objects(&app, &own).await;
+    let mut request = request("10.5", "USDT-tron", "USDT-tron");
+    request["payee"] = json!(TRON_PAYEE);
+    let credential = ("x-client-id", own.good[Scheme::ClientId.id()].as_str());
+    let request = app.create_request_as(credential, &request).await;
+    let mut link = payout_of(TRON_PAYEE, "10.5");
+    link["network"] = json!("tron");
+    link["currency"] = json!("USDT-tron");
+    let session = &own.good[Scheme::Session.id()];
+    let link = by_session(&app, session, Method::POST, "/v2/secure-payments/payouts", &link).await;
+    let tron = [
+        ("{requestId}", request),
+        ("{token}", text(&link["token"])),
+        (OF_LINK, text(&link["requestIds"][0])),
+    ];
+    objects.extend(tron);
+    let unknown = unknown();
+    let operations = operations();
+    let names_payment = |operation: &&Operation| {
+        let named = ["{requestId}", "{token}"]
+            .iter()
+            .any(|name| operation.path.contains(name));
+        named || operation.row.operation == FINDS_LINK
+    };
+    let (mut cells, mut surprises) = (0, Vec::new());
+    for operation in operations.iter().filter(names_payment) {
+        let is_by_token = BY_TOKEN.contains(&operation.row.operation);
+        for kind in KINDS.into_iter().filter(|kind| kind.opens(operation.row)) {
+            let credential = (kind.scheme(), foreign.good[kind.id()].as_str());
+            let problem = if is_by_token {
+                // The token opens the link for every caller. A call that a token does not open says nothing else.
+                let path = operation.address(&unknown);
+                let answer = operation
+                    .send_to(&app, Some(credential), &path, &operation.example)
+                    .await;
+                let told = (answer.status, answer.json()["message"].clone());
+                (told != (404, json!("Secure payment not found"))).then_some(answer.text)
+            } else {
+                let answer = operation.call(&app, Some(credential), &objects).await;
+                leak(&app, operation, credential, &answer, &objects, &unknown).await
+            };
+            cells += 1;
+            surprises.extend(problem.map(|problem| format!("{} {kind:?}: {problem}", operation.row.operation)));
+        }
+    }
+    println!("access on Tron: {cells} cells, {} unexpected", surprises.len());
+    assert!(surprises.is_empty(), "{}", surprises.join("\n"));
+    assert!(cells > 40, "{cells} cells");
 }
 
 /// Query parameters whose examples this test leaves out. Cross-chain payments (`chain`, `token`) are not implemented,

@@ -134,6 +134,7 @@ mod tron_chain;
 mod tron_codec;
 mod tron_page;
 mod tron_pay;
+mod tron_payments;
 mod tron_refusals;
 mod vectors;
 mod webhooks;

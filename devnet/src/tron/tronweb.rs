@@ -40,8 +40,8 @@ impl Tronweb {
         })
     }
 
-    /// Signs an unsigned transaction; returns it with its signature. Errors: the account does not own it, or its members
-    /// disagree.
+    /// Signs an unsigned transaction; returns it with its signature. Errors: the account does not own it, or its
+    /// members disagree.
     pub async fn sign(&self, account: &TronAccount, transaction: &Value) -> anyhow::Result<Value> {
         self.call(json!({ "call": "sign", "transaction": transaction, "key": digits(account) }))
             .await
