@@ -147,7 +147,7 @@ pub fn calldata(handout: &Handout) -> PaymentCalldata {
             platform_fee: texts.charge(FeeKind::Platform).map(Into::into),
             protocol_fee: texts.charge(FeeKind::Protocol).map(Into::into),
             quote_expires_at: handout.ends_at.map(|end| end.timestamp()),
-            readiness: texts.into(),
+            readiness: PayerReadiness::where_prepared(texts),
         },
     }
 }

@@ -1,7 +1,7 @@
 //! Estimates of network fees on networks where the service prepares the transactions.
 
 use super::handout::HandoutTexts;
-use crate::domain::paying::{Costs, spent};
+use crate::domain::paying::spent;
 use alloy::primitives::U256;
 use poem_openapi::Object;
 
@@ -72,32 +72,32 @@ impl From<HandoutTexts<'_>> for FeeEstimates {
     }
 }
 
-/// Readiness of a payer on Tron; all members are absent on other networks.
+/// Balances and allowance of a payer, and the network fees. In the metadata of a request, all members are absent on
+/// other networks than Tron.
 #[derive(Debug, Clone, Default, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct PayerReadiness {
-    /// Whether the contract may take the amount that it needs; present only on Tron, if a wallet is named.
-    /// Example: `false`
+    /// Whether the contract may take the amount that it needs; present only if a wallet is named. Example: `false`
     pub has_enough_allowance: Option<bool>,
-    /// Balance in the payment currency; present only on Tron, if a wallet is named. Example: `250`
+    /// Balance in the payment currency; present only if a wallet is named. Example: `250`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub balance: Option<String>,
-    /// Amount that the contract may take from the wallet; present only on Tron, if a wallet is named. Example: `0`
+    /// Amount that the contract may take from the wallet; present only if a wallet is named. Example: `0`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub allowance: Option<String>,
-    /// Amount needed including all fees; present only on Tron. Example: `10.25`
+    /// Amount needed including all fees. Example: `10.25`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub required_amount: Option<String>,
-    /// Balance of TRX; present only on Tron, if a wallet is named. Example: `40.5`
+    /// Balance of the native coin; present only if a wallet is named. Example: `40.5`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub native_balance: Option<String>,
-    /// Estimated network fee of all transactions in TRX; present only on Tron. Example: `25.5`
+    /// Network fee of all transactions in the native coin: estimated on Tron, otherwise the maximum. Example: `25.5`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub estimated_network_fee: Option<String>,
-    /// Estimated network fee of the approvals in TRX; present only on Tron. Example: `10.1`
+    /// Network fee of the approvals: estimated on Tron, otherwise the maximum. Example: `10.1`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub estimated_approval_network_fee: Option<String>,
-    /// Estimated network fee of the payment in TRX; present only on Tron. Example: `15.4`
+    /// Network fee of the payment: estimated on Tron, otherwise the maximum. Example: `15.4`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub estimated_payment_network_fee: Option<String>,
     /// Estimates and limits
@@ -105,25 +105,33 @@ pub struct PayerReadiness {
     pub estimates: FeeEstimates,
 }
 
+impl PayerReadiness {
+    /// Only where the service prepares the transactions.
+    pub fn where_prepared(texts: HandoutTexts<'_>) -> Self {
+        texts.0.prepared.as_ref().map_or_else(Self::default, |_| texts.into())
+    }
+}
+
 impl From<HandoutTexts<'_>> for PayerReadiness {
     fn from(texts: HandoutTexts<'_>) -> Self {
         let handout = texts.0;
-        let Some(prepared) = &handout.prepared else {
-            return Self::default();
-        };
         let token = handout.bundle.legs.first().and_then(|leg| leg.token);
         let human = |units: U256| texts.amount(0, units);
-        let standing = handout.payer.as_ref().and_then(|payer| payer.standings.get(&token));
-        let costs: Costs = prepared.costs();
+        let (payer, costs) = (handout.payer.as_ref(), handout.costs());
+        let standing = payer.and_then(|payer| payer.standings.get(&token));
+        // A multicall can spend several currencies; amounts in one of them would mislead.
+        let is_sole = handout.spendings.len() == 1;
         Self {
-            has_enough_allowance: standing.map(|_| texts.approval_index().is_none()),
-            balance: standing.map(|standing| human(standing.balance)),
-            allowance: standing.map(|standing| human(standing.allowance)),
-            required_amount: Some(human(spent(&handout.spendings, token))),
+            has_enough_allowance: payer.map(|_| texts.approval_index().is_none()),
+            balance: standing.filter(|_| is_sole).map(|standing| human(standing.balance)),
+            allowance: standing
+                .filter(|_| is_sole && token.is_some())
+                .map(|standing| human(standing.allowance)),
+            required_amount: is_sole.then(|| human(spent(&handout.spendings, token))),
             native_balance: standing.map(|standing| texts.coins(standing.native_balance)),
-            estimated_network_fee: Some(texts.coins(costs.total())),
-            estimated_approval_network_fee: Some(texts.coins(costs.approvals)),
-            estimated_payment_network_fee: Some(texts.coins(costs.payment)),
+            estimated_network_fee: costs.map(|costs| texts.coins(costs.total())),
+            estimated_approval_network_fee: costs.map(|costs| texts.coins(costs.approvals)),
+            estimated_payment_network_fee: costs.map(|costs| texts.coins(costs.payment)),
             estimates: texts.into(),
         }
     }
