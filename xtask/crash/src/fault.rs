@@ -96,6 +96,9 @@ pub(crate) enum Fault {
     /// F29: single responses of PostgreSQL arrive seconds late
     #[value(alias = "F29")]
     LateAnswers,
+    /// F30: the service is killed while it broadcasts transactions on Tron
+    #[value(alias = "F30")]
+    BroadcastKills,
 }
 
 impl Fault {
@@ -129,8 +132,8 @@ impl Fault {
             Self::RecurringKills if is_short && database == Database::Sqlite => 3,
             Self::RecurringKills if is_short => 0,
             Self::RecurringKills => 1,
-            Self::LinkKills | Self::FiatKills if is_short && database == Database::Sqlite => 1,
-            Self::LinkKills | Self::FiatKills => 2,
+            Self::LinkKills | Self::FiatKills | Self::BroadcastKills if is_short && database == Database::Sqlite => 1,
+            Self::LinkKills | Self::FiatKills | Self::BroadcastKills => 2,
             Self::HangingReceiver | Self::RollingRestarts => LAST_LANE,
         }
     }
@@ -138,7 +141,12 @@ impl Fault {
     /// The databases that the fault runs on.
     pub(crate) fn databases(self, chosen: Databases) -> &'static [Database] {
         match self {
-            Self::Kills | Self::CommitEdges | Self::RecurringKills | Self::LinkKills | Self::FiatKills => chosen.each(),
+            Self::Kills
+            | Self::CommitEdges
+            | Self::RecurringKills
+            | Self::LinkKills
+            | Self::FiatKills
+            | Self::BroadcastKills => chosen.each(),
             Self::WorkerKills
             | Self::DatabaseOutages
             | Self::CutConnections

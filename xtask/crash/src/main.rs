@@ -3,6 +3,7 @@
 
 mod asked;
 mod bank;
+mod broadcasts;
 mod calendar;
 mod client;
 mod clock;
@@ -140,6 +141,7 @@ fn play(plan: &Plan, fault: Fault, database: Database) -> Row {
         Fault::LinkKills => links::kills(plan, database),
         Fault::FiatKills => fiat::kills(plan, database),
         Fault::LateAnswers => outages::late(plan),
+        Fault::BroadcastKills => broadcasts::kills(plan, database),
     };
     let row = played.unwrap_or_else(|error| Row::failed(fault, database, &error));
     eprintln!(
