@@ -25,20 +25,63 @@ pub(super) struct Breaker {
     is_trying: bool,
 }
 
+/// Whether a call is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// The call is allowed.
+    Allowed,
+    /// The call is allowed as the trial after a pause: other calls wait for its outcome.
+    Trial,
+    /// The call has to wait for the outcome of a trial.
+    DuringTrial,
+    /// The call is rejected during a pause.
+    Rejected,
+}
+
+impl Admission {
+    /// Whether the call may be made now.
+    pub(super) const fn is_allowed(self) -> bool {
+        matches!(self, Self::Allowed | Self::Trial)
+    }
+}
+
 impl Breaker {
-    /// Whether a call would be allowed.
+    fn is_open(&self, now: Instant) -> bool {
+        self.open_until.is_some_and(|until| now < until)
+    }
+
+    /// Whether a trial call is in flight.
+    pub(super) fn is_in_trial(&self, now: Instant) -> bool {
+        self.is_trying && self.is_open(now)
+    }
+
+    /// Whether a call would be allowed, now or after a trial that is in flight.
     pub(super) fn is_available(&self, now: Instant) -> bool {
-        self.open_until.is_none_or(|until| now >= until)
+        self.is_trying || !self.is_open(now)
     }
 
     /// Allows or rejects a call. After a pause only one call is allowed until its outcome is known.
-    pub(super) fn admit(&mut self, now: Instant) -> bool {
-        let is_available = self.is_available(now);
-        if is_available && self.pause.is_some() {
-            self.open_until = Some(now + TRIAL);
-            self.is_trying = true;
+    pub(super) fn admit(&mut self, now: Instant) -> Admission {
+        if self.is_in_trial(now) {
+            return Admission::DuringTrial;
         }
-        is_available
+        if self.is_open(now) {
+            return Admission::Rejected;
+        }
+        if self.pause.is_none() {
+            return Admission::Allowed;
+        }
+        self.open_until = Some(now + TRIAL);
+        self.is_trying = true;
+        Admission::Trial
+    }
+
+    /// Ends a trial whose caller gave it up, so that the next call can be the trial.
+    pub(super) fn abandon_trial(&mut self, now: Instant) {
+        if self.is_trying {
+            self.is_trying = false;
+            self.open_until = Some(now);
+        }
     }
 
     /// Records a success.
@@ -48,7 +91,7 @@ impl Breaker {
 
     /// Records a failure. Calls that were in flight when the breaker opened are ignored.
     pub(super) fn fail(&mut self, now: Instant) {
-        if !self.is_trying && !self.is_available(now) {
+        if !self.is_trying && self.is_open(now) {
             return;
         }
         self.failures = self.failures.saturating_add(1);
@@ -73,7 +116,7 @@ mod tests {
     fn open(now: Instant) -> Breaker {
         let mut breaker = Breaker::default();
         for _ in 0..FAILURES_MAX {
-            assert!(breaker.admit(now));
+            assert!(breaker.admit(now).is_allowed());
             breaker.fail(now);
         }
         breaker
@@ -88,8 +131,8 @@ mod tests {
             breaker.fail(now);
             breaker.succeed();
         }
-        assert!(breaker.admit(now));
-        assert!(!open(now).admit(now));
+        assert_eq!(breaker.admit(now), Admission::Allowed);
+        assert_eq!(open(now).admit(now), Admission::Rejected);
     }
 
     #[test]
@@ -107,22 +150,35 @@ mod tests {
         let now = Instant::now();
         let mut breaker = open(now);
         let later = now + PAUSE_MIN;
-        assert!(breaker.admit(later));
-        assert!(!breaker.admit(later), "a second call must wait for the trial");
+        assert_eq!(breaker.admit(later), Admission::Trial);
+        assert_eq!(breaker.admit(later), Admission::DuringTrial);
         breaker.fail(later);
         assert!(!breaker.is_available(later + PAUSE_MIN));
         assert!(breaker.is_available(later + PAUSE_MIN * 2));
-        assert!(breaker.admit(later + PAUSE_MIN * 2));
+        assert_eq!(breaker.admit(later + PAUSE_MIN * 2), Admission::Trial);
         breaker.succeed();
-        assert!(breaker.admit(later + PAUSE_MIN * 2));
-        assert!(breaker.admit(later + PAUSE_MIN * 2));
+        assert_eq!(breaker.admit(later + PAUSE_MIN * 2), Admission::Allowed);
+        assert_eq!(breaker.admit(later + PAUSE_MIN * 2), Admission::Allowed);
     }
 
     #[test]
     fn a_trial_without_an_outcome_does_not_block_it_permanently() {
         let now = Instant::now();
         let mut breaker = open(now);
-        assert!(breaker.admit(now + PAUSE_MIN));
-        assert!(breaker.admit(now + PAUSE_MIN + TRIAL));
+        assert_eq!(breaker.admit(now + PAUSE_MIN), Admission::Trial);
+        assert_eq!(breaker.admit(now + PAUSE_MIN + TRIAL), Admission::Trial);
+    }
+
+    #[test]
+    fn another_call_becomes_the_trial_when_the_first_one_is_given_up() {
+        let now = Instant::now();
+        let mut breaker = open(now);
+        let later = now + PAUSE_MIN;
+        assert_eq!(breaker.admit(later), Admission::Trial);
+        breaker.abandon_trial(later);
+        assert_eq!(breaker.admit(later), Admission::Trial);
+        breaker.succeed();
+        breaker.abandon_trial(later);
+        assert_eq!(breaker.admit(later), Admission::Allowed, "there is no trial to give up");
     }
 }

@@ -144,7 +144,7 @@ impl Guarded {
             return Err(NotCalled::Busy);
         };
         let begun = Instant::now();
-        if !self.breaker().admit(begun) {
+        if !self.breaker().admit(begun).is_allowed() {
             return Err(NotCalled::LeftAlone);
         }
         let told = timeout_at(asked + self.deadline, send(call(&self.client))).await;

@@ -10,7 +10,10 @@ use super::{
     window::{NarrowingCause, RangeWindow},
     wire::{RawLog, RpcRefusal, RpcResponse},
 };
-use crate::{adapters::breaker::Breaker, domain::network::Network};
+use crate::{
+    adapters::breaker::{Admission, Breaker},
+    domain::network::Network,
+};
 use alloy::primitives::U64;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -28,7 +31,10 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
-use tokio::time::{Instant, timeout_at};
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout_at},
+};
 use url::Url;
 
 /// Responses from this size on are parsed on separate threads.
@@ -45,6 +51,9 @@ const REVERTED: i64 = 3;
 
 /// The only method that runs a contract, and therefore the only method that can revert.
 pub(in crate::adapters) const CONTRACT_CALL: &str = "eth_call";
+
+/// Message for a node that cannot be reached.
+const NO_CONNECTION: &str = "no connection";
 
 /// Message for an incomplete response.
 const BROKEN_OFF: &str = "the response is incomplete";
@@ -92,13 +101,16 @@ pub(in crate::adapters) enum NodeFailure {
     /// The node does not have the block, which may be gone or not available yet.
     #[error("{0}")]
     Unknown(String),
+    /// The node takes no transactions now.
+    #[error("takes no transactions now")]
+    Busy,
     /// The circuit breaker of the node is open.
     #[error("paused after repeated failures")]
     Resting,
 }
 
 /// Labels of the call counter.
-pub const OUTCOMES: [&str; 12] = [
+pub const OUTCOMES: [&str; 13] = [
     "ok",
     "timeout",
     "transport",
@@ -110,6 +122,7 @@ pub const OUTCOMES: [&str; 12] = [
     "wrong_chain",
     "reverted",
     "unknown_block",
+    "busy",
     "resting",
 ];
 
@@ -133,6 +146,7 @@ impl NodeFailure {
             Self::WrongChain { .. } => "wrong_chain",
             Self::Reverted(_) => "reverted",
             Self::Unknown(_) => "unknown_block",
+            Self::Busy => "busy",
             Self::Resting => "resting",
         }
     }
@@ -154,9 +168,19 @@ impl NodeFailure {
         )
     }
 
+    /// Whether the node may have acted on the call before it failed.
+    pub(in crate::adapters) fn may_have_acted(&self) -> bool {
+        match self {
+            Self::Transport(cause) => *cause != NO_CONNECTION,
+            Self::Status(status) => *status >= 500,
+            Self::Slow | Self::TooLarge | Self::Unreadable(_) | Self::Untrue(_) => true,
+            _ => false,
+        }
+    }
+
     /// Whether this failure counts against the node.
     const fn is_fault(&self) -> bool {
-        !matches!(self, Self::Reverted(_) | Self::Unknown(_) | Self::Resting)
+        !matches!(self, Self::Reverted(_) | Self::Unknown(_) | Self::Busy | Self::Resting)
     }
 
     /// Whether the next call may reach another machine, whose chain ID has to be checked again.
@@ -226,6 +250,7 @@ pub(in crate::adapters) struct ChainNode {
     refuses_batches: AtomicBool,
     calls: AtomicU64,
     breaker: Mutex<Breaker>,
+    trial_ended: Notify,
     window: Mutex<RangeWindow>,
     share: NodeLimits,
 }
@@ -260,14 +285,10 @@ impl ChainNode {
             refuses_batches: AtomicBool::new(false),
             calls: AtomicU64::new(0),
             breaker: Mutex::default(),
+            trial_ended: Notify::new(),
             window: Mutex::default(),
             share: NodeLimits::default(),
         })
-    }
-
-    /// Whether the node has this URL.
-    pub(in crate::adapters) fn is_at(&self, url: &Url) -> bool {
-        self.url == *url
     }
 
     /// Whether a call would be allowed now.
@@ -275,15 +296,19 @@ impl ChainNode {
         lock(&self.breaker).is_available(Instant::now())
     }
 
-    /// Runs one lookup on the node, which may take several calls, until the timeout.
+    /// Whether other calls wait for the outcome of a trial call.
+    pub(super) fn is_in_trial(&self) -> bool {
+        lock(&self.breaker).is_in_trial(Instant::now())
+    }
+
+    /// Runs one lookup on the node, which may take several calls, until the timeout. After a pause of the node, only one
+    /// lookup tries it; others wait for the outcome.
     pub(in crate::adapters) async fn ask<T, F: Future<Output = Result<T, NodeFailure>>>(
         self: &Arc<Self>,
         deadline: Instant,
         question: impl FnOnce(NodeLookup) -> F,
     ) -> Result<T, NodeFailure> {
-        if !lock(&self.breaker).admit(Instant::now()) {
-            return Err(NodeFailure::Resting);
-        }
+        let trial = self.admit(deadline).await?;
         let line = NodeLookup {
             node: Arc::clone(self),
             deadline,
@@ -296,7 +321,26 @@ impl ChainNode {
             Err(failure) if failure.is_fault() => self.record(failure),
             _ => lock(&self.breaker).succeed(),
         }
+        // Waiting lookups read the outcome after this.
+        drop(trial);
         answer
+    }
+
+    /// Waits while another lookup tries the node. Errors: the node is paused.
+    async fn admit(&self, deadline: Instant) -> Result<Option<TrialCall<'_>>, NodeFailure> {
+        loop {
+            let trial_ended = self.trial_ended.notified();
+            let admission = lock(&self.breaker).admit(Instant::now());
+            match admission {
+                Admission::Allowed => return Ok(None),
+                Admission::Trial => return Ok(Some(TrialCall { node: self })),
+                Admission::Rejected => return Err(NodeFailure::Resting),
+                Admission::DuringTrial => {
+                    let waited = timeout_at(deadline, trial_ended).await;
+                    waited.map_err(|_| NodeFailure::Resting)?;
+                }
+            }
+        }
     }
 
     /// Reads the chain ID at first use and after every broken connection.
@@ -357,6 +401,19 @@ impl ChainNode {
     }
 }
 
+/// The trial of a node after a pause. If its caller gives it up, the next lookup becomes the trial.
+struct TrialCall<'a> {
+    node: &'a ChainNode,
+}
+
+impl Drop for TrialCall<'_> {
+    fn drop(&mut self) {
+        // A trial with an outcome is over already.
+        lock(&self.node.breaker).abandon_trial(Instant::now());
+        self.node.trial_ended.notify_waiters();
+    }
+}
+
 /// A node during one lookup.
 #[derive(Clone)]
 pub(in crate::adapters) struct NodeLookup {
@@ -390,8 +447,12 @@ impl NodeLookup {
     }
 
     /// Lists events over JSON-RPC. Beside an HTTP API, JSON-RPC may lead to another machine, whose chain is checked first:
-    /// another chain has no events of the configured contracts.
-    pub(in crate::adapters) async fn list_logs(&self, filter: Map<String, Value>) -> Result<Vec<RawLog>, NodeFailure> {
+    /// another chain has no events of the configured contracts. Nothing may be missing up to the block `whole_to`.
+    pub(in crate::adapters) async fn list_logs(
+        &self,
+        filter: Map<String, Value>,
+        whole_to: Option<u64>,
+    ) -> Result<Vec<RawLog>, NodeFailure> {
         let node = &self.node;
         if node.api.is_some() && !node.is_rpc_verified.load(Ordering::Acquire) {
             let found: U64 = self.call("eth_chainId", [(); 0]).await?;
@@ -400,6 +461,15 @@ impl NodeLookup {
                 return Err(NodeFailure::WrongChain { found, expected });
             }
             node.is_rpc_verified.store(true, Ordering::Release);
+        }
+        // The HTTP API may have blocks that JSON-RPC does not have yet, and JSON-RPC lists no events of unknown blocks.
+        if let Some(to) = whole_to.filter(|_| node.api.is_some()) {
+            let newest: U64 = self.call("eth_blockNumber", [(); 0]).await?;
+            if newest < U64::from(to) {
+                return Err(NodeFailure::Unknown(format!(
+                    "the JSON-RPC of the node has not reached block {to}"
+                )));
+            }
         }
         self.call("eth_getLogs", [filter]).await
     }
@@ -547,8 +617,13 @@ impl NodeLookup {
     pub(in crate::adapters) fn refused_call(&self, message: &str) -> NodeFailure {
         NodeFailure::Refused {
             code: 0,
-            message: self.node.redaction.redact(message),
+            message: self.without_secrets(message),
         }
+    }
+
+    /// A text of the node without its URL and key, which some nodes repeat.
+    pub(in crate::adapters) fn without_secrets(&self, text: &str) -> String {
+        self.node.redaction.redact(text)
     }
 
     fn rpc(&self, call: &impl Serialize) -> Result<RequestBuilder, NodeFailure> {
@@ -575,7 +650,7 @@ impl NodeLookup {
     ) -> Result<(StatusCode, Bytes, ResponseSlot), NodeFailure> {
         let response = request.send().await.map_err(|error| {
             NodeFailure::Transport(if error.is_connect() {
-                "no connection"
+                NO_CONNECTION
             } else {
                 "the connection broke"
             })

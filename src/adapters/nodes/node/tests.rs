@@ -1,6 +1,11 @@
 //! How errors of a node narrow block ranges.
 
 use super::*;
+use futures_util::{
+    FutureExt,
+    future::{join, pending, try_join},
+};
+use std::time::Duration;
 
 fn refused(code: i64, message: &str) -> NodeFailure {
     NodeFailure::Refused {
@@ -188,16 +193,55 @@ impl ChainIdentity for Uncalled {
     }
 }
 
-#[test]
-fn each_range_rejection_narrows_it_down_to_one_block() {
+fn node() -> Arc<ChainNode> {
     crate::adapters::install_tls();
     let url: Url = "https://rpc.example.com/0123456789abcdef".parse().unwrap();
+    let client = Client::builder().build().unwrap();
+    let network = (Network::Base, 8_453);
+    let node = ChainNode::new(0, network, url, None, Arc::new(Uncalled), client).unwrap();
+    node.is_verified.store(true, Ordering::Release);
+    Arc::new(node)
+}
+
+/// A call may make two lookups at once and give both up when one of them fails.
+#[tokio::test]
+async fn lookups_after_a_pause_wait_for_the_one_that_tries_the_node() {
+    let node = node();
+    let rest_until_now = || {
+        let earlier = Instant::now().checked_sub(Duration::from_secs(10)).unwrap();
+        *lock(&node.breaker) = Breaker::default();
+        lock(&node.breaker).rest(earlier);
+    };
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let lookup = || {
+        node.ask(deadline, |_| async {
+            tokio::task::yield_now().await;
+            Ok(())
+        })
+    };
+    rest_until_now();
+    try_join(lookup(), lookup())
+        .await
+        .expect("both get the outcome of one trial");
+    rest_until_now();
+    let given_up = node.ask(deadline, |_| pending::<Result<(), NodeFailure>>());
+    assert!(given_up.now_or_never().is_none());
+    lookup().await.expect("the next lookup tries the node");
+    rest_until_now();
+    let failing = node.ask(deadline, |_| async {
+        tokio::task::yield_now().await;
+        Err::<(), _>(NodeFailure::Slow)
+    });
+    let (failed, waiting) = join(failing, lookup()).await;
+    assert!(matches!(failed, Err(NodeFailure::Slow)));
+    assert!(matches!(waiting, Err(NodeFailure::Resting)), "the node rests again");
+}
+
+#[test]
+fn each_range_rejection_narrows_it_down_to_one_block() {
     for (provider, status, code, message) in REFUSALS {
-        let client = Client::builder().build().unwrap();
-        let network = (Network::Base, 8_453);
-        let node = ChainNode::new(0, network, url.clone(), None, Arc::new(Uncalled), client).unwrap();
         let line = NodeLookup {
-            node: Arc::new(node),
+            node: node(),
             deadline: Instant::now(),
         };
         let body = serde_json::json!({ "jsonrpc": "2.0", "id": 0, "error": { "code": code, "message": message } });
