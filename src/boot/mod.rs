@@ -30,7 +30,7 @@ pub mod serve;
 use crate::{
     adapters::{
         self,
-        nodes::{ChainOptions, HttpApi},
+        nodes::{ChainOptions, NodeUrls},
     },
     boot::clock::DatabaseClock,
     ctx::{
@@ -243,12 +243,14 @@ pub fn context_with(
         .networks()
         .filter(|(network, chain)| chain.is_enabled(*network))
     {
-        let (rpc_urls, api) = node_urls(network, chain)?;
         let options = ChainOptions {
             network,
             chain_id: network.chain_id(),
-            rpc_urls,
-            api,
+            nodes: node_urls(network, chain)?,
+            api_key: chain
+                .api_key
+                .clone()
+                .map(|key| (adapters::tron::KEY_HEADER, Secret::new(key))),
             confirmations: chain.confirmations,
             start_block: chain.start_block,
             agreement: chain.agreement,
@@ -391,28 +393,23 @@ pub fn context_with(
     })
 }
 
-/// The JSON-RPC URLs of the nodes of a network, and their HTTP API if they have one.
-fn node_urls(network: Network, chain: &ChainSettings) -> anyhow::Result<(Vec<Url>, Option<HttpApi>)> {
-    let parsed = |texts: Vec<&str>| -> anyhow::Result<Vec<Url>> {
-        let urls: Result<_, _> = texts.into_iter().map(Url::parse).collect();
-        urls.with_context(|| network.node_setting())
-    };
+/// The URLs of the nodes of a network. Errors: one is no URL.
+fn node_urls(network: Network, chain: &ChainSettings) -> anyhow::Result<Vec<NodeUrls>> {
+    let parsed = |text: &str| Url::parse(text).with_context(|| network.node_setting());
     if network.family() == Family::Evm {
-        return Ok((parsed(chain.rpc_urls.iter().map(String::as_str).collect())?, None));
+        return chain
+            .rpc_urls
+            .iter()
+            .map(|rpc| parsed(rpc).map(NodeUrls::of_rpc))
+            .collect();
     }
-    let nodes = chain.tron_nodes();
-    let key = chain
-        .api_key
-        .clone()
-        .map(|key| (adapters::tron::KEY_HEADER, Secret::new(key)));
-    let api = HttpApi {
-        urls: parsed(nodes.iter().map(|node| node.api.as_str()).collect())?,
-        key,
-    };
-    Ok((
-        parsed(nodes.iter().map(|node| node.jsonrpc.as_str()).collect())?,
-        Some(api),
-    ))
+    let nodes = chain.tron_nodes().into_iter().map(|node| {
+        Ok(NodeUrls {
+            rpc: parsed(&node.jsonrpc)?,
+            api: Some(parsed(&node.api)?),
+        })
+    });
+    nodes.collect()
 }
 
 /// Permits for work: `all` in total, of which one holder may take `each`.

@@ -82,9 +82,9 @@ pub struct ChainOptions {
     /// Chain ID that every node must serve; a local chain may have another chain ID than its network.
     pub chain_id: u64,
     /// Nodes, best first.
-    pub rpc_urls: Vec<Url>,
-    /// The HTTP API of the nodes; `None` on networks whose nodes have only JSON-RPC.
-    pub api: Option<HttpApi>,
+    pub nodes: Vec<NodeUrls>,
+    /// Name of the header with the key of the HTTP APIs, and the key.
+    pub api_key: Option<(HeaderName, Secret)>,
     /// Number of blocks after which a block is final, the block itself included; `None` for the tag or depth of the
     /// network.
     pub confirmations: Option<u64>,
@@ -102,13 +102,25 @@ pub struct ChainOptions {
     pub lookup_timeout: Duration,
 }
 
-/// The HTTP API of the nodes of a network.
-#[derive(Clone)]
-pub struct HttpApi {
-    /// URL of each node, in the order of `rpc_urls`.
-    pub urls: Vec<Url>,
-    /// Name of the header with the key of the caller, and the key.
-    pub key: Option<(HeaderName, Secret)>,
+/// The URLs of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeUrls {
+    /// JSON-RPC.
+    pub rpc: Url,
+    /// HTTP API; `None` on networks whose nodes have only JSON-RPC.
+    pub api: Option<Url>,
+}
+
+impl NodeUrls {
+    /// A node that has only JSON-RPC.
+    pub const fn of_rpc(rpc: Url) -> Self {
+        Self { rpc, api: None }
+    }
+
+    /// Whether both are the same node. A node with two APIs is one node, whichever of its URLs is written twice.
+    fn is_same_node(&self, other: &Self) -> bool {
+        self.rpc == other.rpc || (self.api.is_some() && self.api == other.api)
+    }
 }
 
 /// A chain behind its nodes.
@@ -183,7 +195,7 @@ impl NodeChain {
     /// Like [`NodeChain::new`], without a warning.
     pub(in crate::adapters) fn set_up(protocol: Arc<dyn NodeProtocol>, options: ChainOptions) -> anyhow::Result<Self> {
         let ChainOptions { network, chain_id, .. } = options;
-        if options.rpc_urls.is_empty() {
+        if options.nodes.is_empty() {
             bail!("{network} needs at least one node");
         }
         if options.call_timeout.is_zero() {
@@ -195,22 +207,28 @@ impl NodeChain {
             .build()
             .context("the HTTP client for the nodes cannot be built")?;
         let mut nodes: Vec<Arc<ChainNode>> = Vec::new();
-        for (index, url) in options.rpc_urls.into_iter().enumerate() {
-            if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        for (index, urls) in options.nodes.iter().enumerate() {
+            let mut own = [Some(&urls.rpc), urls.api.as_ref()].into_iter().flatten();
+            if own.any(|url| !matches!(url.scheme(), "http" | "https") || !url.has_host()) {
                 bail!("node {} of {network} needs an http or https URL", index + 1);
             }
-            if nodes.iter().any(|node| node.is_at(&url)) {
+            if options
+                .nodes
+                .iter()
+                .take(index)
+                .any(|earlier| earlier.is_same_node(urls))
+            {
                 bail!(
-                    "chains.{network}.rpc_urls names node {} twice; nodes must be distinct",
+                    "{} names node {} twice; nodes must be distinct",
+                    network.node_setting(),
                     index + 1
                 );
             }
-            let api = options.api.as_ref().and_then(|api| {
-                Some(NodeApi {
-                    url: api.urls.get(index)?.clone(),
-                    key: api.key.clone(),
-                })
+            let api = urls.api.clone().map(|url| NodeApi {
+                url,
+                key: options.api_key.clone(),
             });
+            let url = urls.rpc.clone();
             let node = ChainNode::new(index, (network, chain_id), url, api, protocol.clone(), client.clone());
             nodes.push(Arc::new(
                 node.with_context(|| format!("node {} of {network}", index + 1))?,
@@ -251,10 +269,11 @@ impl NodeChain {
         self.protocol.as_ref()
     }
 
-    /// Nodes to query, best first: nodes with an open breaker are omitted, out-of-sync nodes are last.
+    /// Nodes to query, best first: nodes with an open breaker are omitted, out-of-sync nodes and nodes under trial are
+    /// last.
     pub(in crate::adapters) fn order(&self) -> Vec<Arc<ChainNode>> {
         let mut nodes: Vec<_> = self.nodes.iter().filter(|node| node.is_available()).cloned().collect();
-        nodes.sort_by_key(|node| node.movement.turn());
+        nodes.sort_by_key(|node| (node.is_in_trial(), node.movement.turn()));
         nodes
     }
 

@@ -192,7 +192,11 @@ impl NodeChain {
     /// The logs, and the header of the last block.
     async fn events_between(&self, line: &NodeLookup, from: u64, to: u64) -> Result<ListedEvents, NodeFailure> {
         // A lagging node returns nothing for unknown blocks, so the last block must exist.
-        let (last, logs) = join(self.header_at(line, to), line.list_logs(self.filter_between(from, to))).await;
+        let (last, logs) = join(
+            self.header_at(line, to),
+            line.list_logs(self.filter_between(from, to), Some(to)),
+        )
+        .await;
         let unknown = || NodeFailure::Unknown(format!("block {to} is not available yet"));
         let last = last?.ok_or_else(unknown)?;
         let logs = self.read_events(logs?, from, to)?;
@@ -383,7 +387,8 @@ impl NodeChain {
                     Vec::new()
                 } else {
                     let filter = self.filter_between(from, last.number);
-                    match line.list_logs(filter).await {
+                    // Events that are missing near the head are found once their block is final.
+                    match line.list_logs(filter, None).await {
                         Err(failure) if !self.protocol.has_log_blooms() && failure.is_missing_interface() => {
                             found.truncate(WHOLE_BLOCKS_MAX);
                             self.events_of_whole(&line, &found).await?

@@ -31,7 +31,7 @@ struct TronChain {
 /// estimates while no payer is named.
 pub fn connect(options: ChainOptions, fallback_account: Option<Address>) -> anyhow::Result<ChainParts> {
     let network = options.network;
-    if network.family() != Family::Tron || options.api.is_none() {
+    if network.family() != Family::Tron || options.nodes.iter().any(|node| node.api.is_none()) {
         bail!("{network} has no HTTP API of Tron");
     }
     let contracts = options.contracts.iter();

@@ -21,7 +21,10 @@ use alloy::{
 use chrono::DateTime;
 use devnet::{Devnet, Options};
 use prs::{
-    adapters::{evm::connect, nodes::ChainOptions},
+    adapters::{
+        evm::connect,
+        nodes::{ChainOptions, NodeUrls},
+    },
     domain::{
         address::Address,
         network::Network,
@@ -214,8 +217,11 @@ pub fn options(nodes: &[Proxy], agreement: usize) -> ChainOptions {
     ChainOptions {
         network: Network::Sepolia,
         chain_id: Network::Sepolia.chain_id(),
-        rpc_urls: nodes.iter().map(|node| node.url.parse().expect("a URL")).collect(),
-        api: None,
+        nodes: nodes
+            .iter()
+            .map(|node| NodeUrls::of_rpc(node.url.parse().expect("a URL")))
+            .collect(),
+        api_key: None,
         confirmations: None,
         start_block: None,
         agreement: Some(agreement),

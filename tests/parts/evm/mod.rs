@@ -11,7 +11,10 @@ mod step;
 use alloy::primitives::B256;
 use node::{CHAIN_ID, FEE_PROXY, FakeNode, RATES, Served};
 use prs::{
-    adapters::{evm::connect, nodes::ChainOptions},
+    adapters::{
+        evm::connect,
+        nodes::{ChainOptions, NodeUrls},
+    },
     domain::{
         address::Address,
         currency::{ContractKind, KnownContract},
@@ -60,8 +63,8 @@ impl Bench {
         let mut options = ChainOptions {
             network: Network::Sepolia,
             chain_id: CHAIN_ID,
-            rpc_urls: urls.map(|url| url.parse().unwrap()).collect(),
-            api: None,
+            nodes: urls.map(|url| NodeUrls::of_rpc(url.parse().unwrap())).collect(),
+            api_key: None,
             confirmations: None,
             start_block: None,
             contracts: [

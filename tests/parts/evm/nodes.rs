@@ -8,7 +8,10 @@ use super::{
 use alloy::primitives::U256;
 use chrono::DateTime;
 use prs::{
-    adapters::{evm::connect, nodes::ChainOptions},
+    adapters::{
+        evm::connect,
+        nodes::{ChainOptions, NodeUrls},
+    },
     domain::{address::Address, network::Network, payment::Finality},
     ports::chain::ChainError,
 };
@@ -99,7 +102,7 @@ async fn a_truncated_response_is_a_node_failure() {
         }
     });
     let bench = Bench::with([Served::honest(100), Served::honest(100)], |options| {
-        options.rpc_urls.insert(0, cut.parse().unwrap())
+        options.nodes.insert(0, NodeUrls::of_rpc(cut.parse().unwrap()))
     })
     .await;
     assert_eq!(head(&bench).await, 100);
@@ -327,8 +330,8 @@ async fn options_that_cannot_work_are_rejected() {
     let options = |network, urls: &[&str], agreement| ChainOptions {
         network,
         chain_id: CHAIN_ID,
-        rpc_urls: urls.iter().map(|url| url.parse().unwrap()).collect(),
-        api: None,
+        nodes: urls.iter().map(|url| NodeUrls::of_rpc(url.parse().unwrap())).collect(),
+        api_key: None,
         confirmations: None,
         start_block: None,
         agreement,

@@ -4,7 +4,7 @@
 //! failures it is not called for a while. Beside an honest node, the lookup succeeds. The test prints what each failure
 //! causes, and fails if the adapter calls an endpoint that is not listed here.
 
-use super::{Ground, REFERENCE};
+use super::{Ground, REFERENCE, node_urls};
 use crate::support::{
     secrets,
     tron_calls::{self, post},
@@ -13,12 +13,12 @@ use alloy::{
     primitives::{B256, U256},
     signers::{SignerSync, local::PrivateKeySigner},
 };
-use chrono::{DateTime, Utc};
+use chrono::DateTime;
 use devnet::tron::TronDevnet;
 use futures_util::{StreamExt, stream};
 use prs::{
     adapters::{
-        nodes::{ChainOptions, HttpApi},
+        nodes::ChainOptions,
         tron::{KEY_HEADER, connect},
     },
     domain::{
@@ -68,12 +68,13 @@ enum Question {
 }
 
 /// The endpoints: name, maximum size of a response, and a question that needs it.
-const ENDPOINTS: [(&str, usize, Question); 13] = [
+const ENDPOINTS: [(&str, usize, Question); 14] = [
     ("wallet/getblock (block 0)", 64 << 10, Question::Tip),
     ("wallet/getblock (newest)", 64 << 10, Question::Tip),
     ("walletsolidity/getblock (newest)", 64 << 10, Question::Tip),
     ("wallet/getblock (height)", 64 << 10, Question::Header),
     ("jsonrpc eth_chainId", 256 << 10, Question::Events),
+    ("jsonrpc eth_blockNumber", 256 << 10, Question::Events),
     ("jsonrpc eth_getLogs", 64 << 20, Question::Events),
     ("wallet/getblockbynum", 32 << 20, Question::Content),
     ("wallet/gettransactioninfobyblocknum", 64 << 20, Question::Content),
@@ -141,6 +142,13 @@ impl Effect {
             Self::Next => "next node",
             Self::WholeBlocks => "blocks are read whole",
         }
+    }
+
+    /// Whether this is the documented effect. A node whose JSON-RPC fails may also be read in whole blocks.
+    fn is_admitted(self, endpoint: &str, response: Response) -> bool {
+        let documented = Self::of(endpoint, response);
+        self == documented
+            || (self == Self::WholeBlocks && documented == Self::NextAndPause && endpoint.starts_with("jsonrpc"))
     }
 
     /// The documented effect.
@@ -330,16 +338,9 @@ impl Stage {
 
     /// The adapter in a new process that knows nothing about its nodes. One node suffices for each lookup.
     fn parts(&self, nodes: &[&MockServer], call_timeout: Duration) -> ChainParts {
-        let urls = |suffix: &str| {
-            let urls = nodes.iter().map(|node| format!("{}{suffix}", node.uri()).parse());
-            urls.collect::<Result<Vec<_>, _>>().expect("URLs")
-        };
         let options = ChainOptions {
-            rpc_urls: urls("/jsonrpc"),
-            api: Some(HttpApi {
-                urls: urls(""),
-                key: Some((KEY_HEADER, Secret::new(KEY.to_owned()))),
-            }),
+            nodes: nodes.iter().map(|node| node_urls(&node.uri())).collect(),
+            api_key: Some((KEY_HEADER, Secret::new(KEY.to_owned()))),
             agreement: Some(1),
             call_timeout,
             lookup_timeout: 2 * call_timeout,
@@ -405,8 +406,8 @@ impl Stage {
             Ok(result) if result == truth => return Effect::Used,
             Ok(_) if question == Question::Events => {
                 let listed = alone.followed.list_events(1, self.number, false).await;
-                let unlisted = listed.expect("events").unlisted;
-                assert_eq!(unlisted, (1..=self.number).collect(), "{what}");
+                let listed = listed.expect("events");
+                assert_eq!(listed.unlisted, (1..=listed.read_to).collect(), "{what}");
                 let beside = self.ask(&self.parts(&[&bad, &good], PATIENT), question).await;
                 assert_eq!(beside.as_deref(), Ok(truth.as_str()), "{what}: the next node responds");
                 return Effect::WholeBlocks;
@@ -421,11 +422,16 @@ impl Stage {
             Err(error) => error,
         };
         assert!(!error.contains(KEY), "{what}: {error}");
-        for _ in 1..FAILURES_UNTIL_PAUSE {
-            self.ask(&alone, question).await.expect_err("it still fails");
+        let mut called = count();
+        for _ in 0..FAILURES_UNTIL_PAUSE {
+            called = count();
+            match self.ask(&alone, question).await {
+                Err(_) => {}
+                // Ranges became so narrow that blocks are read whole.
+                Ok(_) if question == Question::Events => return Effect::WholeBlocks,
+                Ok(result) => panic!("{what}: it does not fail any longer: {result}"),
+            }
         }
-        let called = count();
-        self.ask(&alone, question).await.expect_err("it still fails");
         let is_paused = count() == called;
         let beside = self.ask(&self.parts(&[&bad, &good], call_timeout), question).await;
         if response != Response::Late {
@@ -460,7 +466,7 @@ async fn every_failure_at_every_endpoint_leads_to_the_next_node() {
     }
     let others: Vec<_> = effects
         .iter()
-        .filter(|(endpoint, response, effect)| Effect::of(endpoint, *response) != *effect)
+        .filter(|(endpoint, response, effect)| !effect.is_admitted(endpoint, *response))
         .collect();
     assert!(others.is_empty(), "{others:#?}");
     let redirected = stage.elsewhere.received_requests().await.expect("recorded");
@@ -511,10 +517,9 @@ async fn every_called_endpoint_is_listed() {
         .await
         .expect("an allowance");
     let preparations = parts.preparations.as_ref().expect("Tron prepares transactions");
-    preparations
-        .reference_point(DateTime::<Utc>::MIN_UTC)
-        .await
-        .expect("a block");
+    let head = stage.ground.devnet.state(0).await.expect("a state").head_time_ms;
+    let now = DateTime::from_timestamp_millis(head.cast_signed()).expect("in range");
+    preparations.reference_point(now).await.expect("a block");
     let seen: BTreeSet<String> = relay.seen.lock().expect("unpoisoned").drain(..).collect();
     let listed: BTreeSet<String> = ENDPOINTS.iter().map(|(name, _, _)| (*name).to_owned()).collect();
     assert_eq!(seen, listed);
@@ -564,6 +569,16 @@ async fn every_code_of_a_broadcast_has_its_outcome() {
             matches!(beside, BroadcastOutcome::Accepted | BroadcastOutcome::AlreadyKnown),
             "{code}: another node takes it: {beside:?}"
         );
+        // A node whose response is lost may have the transaction, whatever another node says.
+        let fault = ("wallet/broadcasthex", 16 << 10, Response::CutOff);
+        let (lost, _) = stage.node(Some(fault)).await;
+        let unclear = broadcast(&[&server, &lost]).broadcast(&stage.signed).await;
+        let known = if expected == AlreadyKnown {
+            AlreadyKnown
+        } else {
+            Unavailable
+        };
+        assert_eq!(unclear, known, "{code} beside a lost response");
     }
 }
 
@@ -583,7 +598,7 @@ async fn json_rpc_of_another_chain_lists_no_events() {
     };
     Mock::given(any()).respond_with(respond).mount(&server).await;
     let mut options = stage.ground.options(&[0], 1);
-    options.rpc_urls = vec![server.uri().parse().expect("a URL")];
+    options.nodes[0].rpc = server.uri().parse().expect("a URL");
     let chain = connect(options, None).expect("valid options").followed;
     let refused = chain
         .list_events(1, stage.number, false)

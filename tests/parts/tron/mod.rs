@@ -8,7 +8,7 @@ use chrono::DateTime;
 use devnet::tron::{TronDevnet, TronOptions};
 use prs::{
     adapters::{
-        nodes::{ChainOptions, HttpApi},
+        nodes::{ChainOptions, NodeUrls},
         tron::connect,
     },
     domain::{
@@ -23,6 +23,21 @@ use std::{sync::Arc, time::Duration};
 
 /// The reference of the payments.
 const REFERENCE: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
+
+/// The URLs of a node whose JSON-RPC is at the usual place.
+fn node_urls(api: &str) -> NodeUrls {
+    NodeUrls {
+        rpc: format!("{api}/jsonrpc").parse().expect("a URL"),
+        api: Some(api.parse().expect("a URL")),
+    }
+}
+
+/// Lets every node serve its HTTP API only.
+fn break_jsonrpc(options: &mut ChainOptions) {
+    for node in &mut options.nodes {
+        node.rpc = node.rpc.join("/no-such-path").expect("a URL");
+    }
+}
 
 /// A chain with its nodes.
 struct Ground {
@@ -48,22 +63,12 @@ impl Ground {
     }
 
     fn options(&self, nodes: &[usize], agreement: usize) -> ChainOptions {
-        let urls: Vec<String> = nodes
-            .iter()
-            .map(|node| self.devnet.api_url(*node).expect("a node").to_owned())
-            .collect();
-        let parsed = |suffix: &str| {
-            let urls = urls.iter().map(|url| format!("{url}{suffix}").parse());
-            urls.collect::<Result<Vec<_>, _>>().expect("URLs")
-        };
+        let urls = nodes.iter().map(|node| self.devnet.api_url(*node).expect("a node"));
         ChainOptions {
             network: Network::Tron,
             chain_id: Network::Tron.chain_id(),
-            rpc_urls: parsed("/jsonrpc"),
-            api: Some(HttpApi {
-                urls: parsed(""),
-                key: None,
-            }),
+            nodes: urls.map(node_urls).collect(),
+            api_key: None,
             confirmations: None,
             start_block: None,
             agreement: Some(agreement),
@@ -187,12 +192,32 @@ async fn without_json_rpc_or_a_second_node_blocks_are_read_whole() {
         .expect("events");
     assert_eq!((idle.hints.len(), idle.read_to), (1, number), "nothing is awaited");
     let mut options = ground.options(&[0, 1], 2);
-    let broken = |url: &url::Url| url.join("/no-such-path").expect("a URL");
-    options.rpc_urls = options.rpc_urls.iter().map(broken).collect();
+    break_jsonrpc(&mut options);
     let without = connect(options, None).expect("valid options").followed;
     let listed = without.list_events(1, number, true).await.expect("events");
     assert_eq!(listed.unlisted, (1..=number).collect());
     assert_eq!(payments(&without.settled(number).await.expect("a block")).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_json_rpc_that_is_behind_its_api_hides_no_payment() {
+    let ground = Ground::start(2).await;
+    ground.approve().await;
+    let (_, number) = ground.pay(5).await;
+    ground.devnet.mine(3).await.expect("mined");
+    ground.devnet.set_behind(1, 10).await.expect("set");
+    let mut options = ground.options(&[0], 1);
+    options.nodes[0].rpc = node_urls(ground.devnet.api_url(1).expect("a node")).rpc;
+    let chain = connect(options, None).expect("valid options").followed;
+    let refused = chain
+        .list_events(1, number, false)
+        .await
+        .expect_err("no events are known");
+    let expected = format!("the JSON-RPC of the node has not reached block {number}");
+    assert!(refused.to_string().contains(&expected), "{refused}");
+    ground.devnet.set_behind(1, 0).await.expect("set");
+    let listed = chain.list_events(1, number, false).await.expect("events");
+    assert_eq!((listed.hints.len(), listed.read_to), (1, number));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -227,11 +252,7 @@ async fn payments_near_the_head_are_found_on_nodes_that_list_no_events() {
     ground.approve().await;
     let (tx_hash, number) = ground.pay(5).await;
     let mut options = ground.options(&[0], 1);
-    options.rpc_urls = options
-        .rpc_urls
-        .iter()
-        .map(|url| url.join("/none").expect("a URL"))
-        .collect();
+    break_jsonrpc(&mut options);
     let chain = connect(options, None).expect("valid options").followed;
     let blocks = chain.new_blocks(number - 1, number).await.expect("blocks");
     let hints: Vec<_> = blocks.iter().flat_map(|new| &new.hints).collect();
