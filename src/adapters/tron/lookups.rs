@@ -1,10 +1,13 @@
 //! Lookups on accounts and contracts of Tron.
 //!
-//! The API runs a contract only on its newest state, so nodes that are a block apart may return different values.
+//! The API runs a contract only on its newest state, so nodes that are a block apart may return different values. It
+//! takes one call at a time, so the calls of a lookup are sent side by side: one after the other, they would need more
+//! than the time that a waiting caller has for a node.
 
 use super::TronChain;
 use crate::{
     adapters::nodes::{
+        locked::{locked, store},
         node::{NodeFailure, NodeLookup},
         protocol::NodeTip,
     },
@@ -25,8 +28,10 @@ use alloy::{
 };
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use futures_util::future::{try_join, try_join3};
 use serde::Deserialize;
 use serde_json::json;
+use std::sync::{Mutex, PoisonError};
 
 sol! {
     interface TronToken {
@@ -140,12 +145,15 @@ async fn execute(
     let bytes = bytes.unwrap_or_default();
     let rets = stated.transaction.iter().flat_map(|transaction| &transaction.ret);
     let is_failed = rets.filter_map(|ret| ret.ret.as_deref()).any(|ret| ret == "FAILED");
-    let returned =
-        match stated.result.message {
-            None if !is_failed => Ok(bytes),
-            message => Err(Revert::abi_decode(&bytes)
-                .map_or_else(|_| text_of(&message.unwrap_or_default()), |revert| revert.reason)),
-        };
+    let returned = match stated.result.message {
+        None if !is_failed => Ok(bytes),
+        message => {
+            let reason = Revert::abi_decode(&bytes).map(|revert| revert.reason);
+            let reason = reason.unwrap_or_else(|_| text_of(&message.unwrap_or_default()));
+            // The reason is returned to callers.
+            Err(line.without_secrets(&reason))
+        }
+    };
     Ok(ExecutedCall {
         energy: stated.energy_used,
         returned,
@@ -216,23 +224,26 @@ impl StandingLookup for TronChain {
     ) -> Result<PayerBalance, ChainError> {
         let (owner, spender) = (payer.bytes(), spender.bytes());
         let question = |line: NodeLookup| async move {
-            let native_balance = U256::from(account(&line, owner).await?.balance);
-            let price = NetworkPrice::Resources(prices(&line).await?);
-            let (balance, allowance) = match token {
-                None => (native_balance, U256::ZERO),
-                Some(token) => {
-                    let token = token.bytes();
-                    (
-                        call(&line, token, &TronToken::balanceOfCall { owner }).await?,
-                        call(&line, token, &TronToken::allowanceCall { owner, spender }).await?,
-                    )
-                }
+            let of_token = async {
+                let Some(token) = token.map(|token| token.bytes()) else {
+                    return Ok(None);
+                };
+                let (balance, allowance) = (
+                    TronToken::balanceOfCall { owner },
+                    TronToken::allowanceCall { owner, spender },
+                );
+                try_join(call(&line, token, &balance), call(&line, token, &allowance))
+                    .await
+                    .map(Some)
             };
+            let (account, prices, of_token) = try_join3(account(&line, owner), prices(&line), of_token).await?;
+            let native_balance = U256::from(account.balance);
+            let (balance, allowance) = of_token.unwrap_or((native_balance, U256::ZERO));
             Ok(PayerBalance {
                 balance,
                 native_balance,
                 allowance,
-                price,
+                price: NetworkPrice::Resources(prices),
             })
         };
         self.nodes.ask(self.nodes.lookup(), question).await
@@ -270,11 +281,16 @@ impl PreparationLookup for TronChain {
         let question = |line: NodeLookup| async move {
             let NodeTip { head, .. } = self.nodes.protocol().tip(&line, false).await?;
             let time_ms = head.time_s.saturating_mul(1_000);
-            let age_ms = now_ms.saturating_sub(time_ms);
+            let age_ms = now_ms.abs_diff(time_ms);
             if age_ms > REFERENCE_AGE_MAX_MS {
                 return Err(NodeFailure::Unknown(format!(
-                    "the newest block of the node is {} s old, too old for a transaction to refer to",
-                    age_ms / 1_000
+                    "the newest block of the node is {} s {}, so no transaction refers to it",
+                    age_ms / 1_000,
+                    if time_ms < now_ms {
+                        "old"
+                    } else {
+                        "ahead of the clock of this machine"
+                    }
                 )));
             }
             Ok(ReferencePoint {
@@ -287,44 +303,55 @@ impl PreparationLookup for TronChain {
 
     async fn resources(&self, holder: Address, token: Address) -> Result<PayerResources, ChainError> {
         let (holder, token) = (holder.bytes(), token.bytes());
+        // What refuses a payer counts only if no node contradicts it: a node may be behind, or lie.
+        let refusing = &Mutex::new(PayerResources {
+            is_activated: false,
+            ..PayerResources::NONE
+        });
         let question = |line: NodeLookup| async move {
-            if account(&line, holder).await?.address.is_none() {
-                return Ok(None);
-            }
             let body = json!({ "address": hex_address(holder) });
-            let stated: StatedResources = line
-                .call_api("wallet/getaccountresource", &body, VALUE_BYTES_MAX)
-                .await?;
-            Ok(Some(PayerResources {
+            let stated = line.call_api("wallet/getaccountresource", &body, VALUE_BYTES_MAX);
+            let (account, stated, is_blocked) =
+                try_join3(account(&line, holder), stated, is_blocked(&line, token, holder)).await?;
+            let stated: StatedResources = stated;
+            let resources = account.address.map(|_| PayerResources {
                 is_activated: true,
-                is_blocked: is_blocked(&line, token, holder).await?,
+                is_blocked,
                 energy: stated.energy_limit.saturating_sub(stated.energy_used),
                 staked_bandwidth: stated.staked_limit.saturating_sub(stated.staked_used),
                 free_bandwidth: stated.free_limit.saturating_sub(stated.free_used),
-            }))
+            });
+            match resources {
+                Some(blocked) if is_blocked => store(refusing, blocked),
+                usable => return Ok(usable),
+            }
+            Ok(None)
         };
-        // A node that is behind may not know an account yet, so the account is unknown only if no node knows it.
-        let known = self.nodes.ask_for(self.nodes.lookup(), question).await?;
-        Ok(known.unwrap_or(PayerResources {
-            is_activated: false,
-            ..PayerResources::NONE
-        }))
+        let usable = self.nodes.ask_for(self.nodes.lookup(), question).await?;
+        Ok(usable.unwrap_or_else(|| locked(refusing)))
     }
 
     async fn simulate(&self, owner: Address, step: &PaymentTransaction) -> Result<StepSimulation, ChainError> {
+        // A revert counts only if the call succeeds on no node.
+        let reasons = Mutex::new(String::new());
+        let reason = &reasons;
         let question = |line: NodeLookup| async move {
             let executed = execute(&line, owner.bytes(), step.to.bytes(), &step.calldata).await?;
-            Ok(match executed.returned {
-                Ok(returned) if is_refused_approval(&step.calldata, &returned) => StepSimulation::Reverts {
-                    reason: "the token returned false".to_owned(),
-                },
-                Ok(_) => StepSimulation::Succeeds {
-                    energy: executed.energy,
-                },
-                Err(reason) => StepSimulation::Reverts { reason },
-            })
+            let refused = match executed.returned {
+                Ok(returned) if is_refused_approval(&step.calldata, &returned) => "the token returned false".to_owned(),
+                Ok(_) => return Ok(Some(executed.energy)),
+                Err(reason) => reason,
+            };
+            store(reason, refused);
+            Ok(None)
         };
-        self.nodes.ask(self.nodes.lookup(), question).await
+        let energy = self.nodes.ask_for(self.nodes.lookup(), question).await?;
+        Ok(match energy {
+            Some(energy) => StepSimulation::Succeeds { energy },
+            None => StepSimulation::Reverts {
+                reason: reasons.into_inner().unwrap_or_else(PoisonError::into_inner),
+            },
+        })
     }
 }
 

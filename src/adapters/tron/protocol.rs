@@ -130,11 +130,15 @@ impl NodeProtocol for TronProtocol {
             let head = newest(line, "wallet").await?;
             return Ok(NodeTip { head, tagged: None });
         }
-        // The final block is read first, so that it cannot be newer than the head.
-        let tagged = newest(line, "walletsolidity").await?;
-        let head = newest(line, "wallet").await?;
+        // Side by side, because both share one deadline.
+        let (tagged, head) = try_join(newest(line, "walletsolidity"), newest(line, "wallet")).await?;
         Ok(NodeTip {
-            head,
+            // The final block may have been read later than the head.
+            head: if tagged.number > head.number {
+                tagged.clone()
+            } else {
+                head
+            },
             tagged: Some(tagged),
         })
     }

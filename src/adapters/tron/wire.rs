@@ -7,8 +7,12 @@ use crate::{
     domain::tron::{ContractResult, MarketOrderDetail, StoredTransaction, TransactionResult, TronHeader},
 };
 use alloy::primitives::{Address as EvmAddress, B256, Bytes, U64};
-use serde::{Deserialize, Deserializer, de::Error as _};
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, SeqAccess, Visitor},
+};
 use serde_json::{Map, Value};
+use std::{fmt, marker::PhantomData};
 
 /// A block, with or without its transactions.
 #[derive(Debug, Deserialize)]
@@ -51,9 +55,9 @@ struct RawTronHeader {
 pub(super) struct StatedTronTransaction {
     #[serde(deserialize_with = "hex_bytes")]
     raw_data_hex: Bytes,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "few")]
     signature: Vec<HexText>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "few")]
     ret: Vec<StatedTronResult>,
 }
 
@@ -99,10 +103,40 @@ struct StatedTronReceipt {
 struct StatedTronLog {
     #[serde(deserialize_with = "hex_bytes")]
     address: Bytes,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "few")]
     topics: Vec<HexText>,
     #[serde(default, deserialize_with = "hex_bytes")]
     data: Bytes,
+}
+
+/// Maximum length of the short lists: a transaction has one result and at most five signatures, an event four topics.
+const FEW: usize = 16;
+
+/// Reads a short list. A longer one is refused while it is read, because its items need many times the memory of their
+/// text.
+fn few<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    struct ShortList<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for ShortList<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(formatter, "a list of at most {FEW} items")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+            let mut list = Vec::new();
+            while let Some(item) = items.next_element()? {
+                if list.len() == FEW {
+                    return Err(A::Error::invalid_length(FEW + 1, &self));
+                }
+                list.push(item);
+            }
+            Ok(list)
+        }
+    }
+
+    deserializer.deserialize_seq(ShortList(PhantomData))
 }
 
 impl StatedTronBlock {

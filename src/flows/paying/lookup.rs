@@ -21,7 +21,10 @@ use crate::{
 use alloy::primitives::{Address as EvmAddress, U256};
 use chrono::{DateTime, Utc};
 use std::{collections::HashMap, sync::Arc};
-use tokio::{sync::Mutex, time::timeout};
+use tokio::{
+    sync::{Mutex, OnceCell},
+    time::timeout,
+};
 
 /// The number 1 in the fixed-point format of contract rates.
 pub(super) const ONE: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
@@ -40,6 +43,8 @@ pub struct Lookup {
     network: Network,
     chain: ChainLookup,
     permits: Option<(Arc<WorkPermits>, PermitHolder)>,
+    /// The permit of this call. All of its lookups share it, so that a call that began can also end.
+    held: OnceCell<HeldPermit>,
     waits: Arc<Waits>,
     /// Cached result of converting [`ONE`], by path of price feeds; `None` when every amount is converted by its own
     /// query.
@@ -64,6 +69,7 @@ impl Lookup {
                 batch_fees: chains.batch_fees.get(&network).cloned(),
             },
             permits: ctx.questions.get(&network).map(|permits| (Arc::clone(permits), holder)),
+            held: OnceCell::new(),
             waits: Arc::clone(&ctx.waits),
             rates: None,
         }
@@ -103,7 +109,7 @@ impl Lookup {
         spender: Address,
     ) -> Result<PayerBalance, ChainError> {
         let standings = self.offered(self.chain.standings.as_deref())?;
-        let _permit = self.permit().await?;
+        self.permit().await?;
         standings.standing(payer, token, spender).await
     }
 
@@ -116,7 +122,7 @@ impl Lookup {
     /// Balance of an account, on which enough nodes agree.
     pub async fn balance(&self, owner: Address, token: Option<Address>) -> Result<U256, ChainError> {
         let standings = self.offered(self.chain.standings.as_deref())?;
-        let _permit = self.permit().await?;
+        self.permit().await?;
         standings.balance(owner, token).await
     }
 
@@ -146,13 +152,13 @@ impl Lookup {
     /// The fee that a batch contract itself charges, in basis points.
     pub async fn batch_fee(&self, contract: Address) -> Result<u16, ChainError> {
         let batch_fees = self.offered(self.chain.batch_fees.as_deref())?;
-        let _permit = self.permit().await?;
+        self.permit().await?;
         batch_fees.batch_fee(contract).await
     }
 
     async fn ask_feeds(&self, path: &[EvmAddress], units: U256) -> Result<ConvertedUnits, ChainError> {
         let feeds = self.offered(self.chain.price_feeds.as_deref())?;
-        let _permit = self.permit().await?;
+        self.permit().await?;
         feeds.convert(path, units).await
     }
 
@@ -160,12 +166,16 @@ impl Lookup {
         part.ok_or(ChainError::NotEnabled { network: self.network })
     }
 
-    async fn permit(&self) -> Result<Option<HeldPermit>, ChainError> {
+    /// Waits for the permit of this call, if it does not have it yet. Errors: the wait is too long.
+    async fn permit(&self) -> Result<(), ChainError> {
         let Some((permits, holder)) = &self.permits else {
-            return Ok(None);
+            return Ok(());
         };
-        let permit = admit(permits, holder, self.waits.permit).await;
-        permit.map(Some).ok_or(ChainError::Busy { network: self.network })
+        let admitted = || async {
+            let permit = admit(permits, holder, self.waits.permit).await;
+            permit.ok_or(ChainError::Busy { network: self.network })
+        };
+        self.held.get_or_try_init(admitted).await.map(drop)
     }
 }
 
@@ -182,21 +192,26 @@ impl PreparationQueries<'_> {
         self.chain.fallback_account()
     }
 
+    /// The network.
+    pub fn network(self) -> Network {
+        self.lookup.network
+    }
+
     /// The newest block, which is not too old at `now`.
     pub async fn reference_point(self, now: DateTime<Utc>) -> Result<ReferencePoint, ChainError> {
-        let _permit = self.lookup.permit().await?;
+        self.lookup.permit().await?;
         self.chain.reference_point(now).await
     }
 
     /// The resources of an account.
     pub async fn resources(self, account: Address, token: Address) -> Result<PayerResources, ChainError> {
-        let _permit = self.lookup.permit().await?;
+        self.lookup.permit().await?;
         self.chain.resources(account, token).await
     }
 
     /// The result of a simulated transaction.
     pub async fn simulate(self, owner: Address, step: &PaymentTransaction) -> Result<StepSimulation, ChainError> {
-        let _permit = self.lookup.permit().await?;
+        self.lookup.permit().await?;
         self.chain.simulate(owner, step).await
     }
 }

@@ -20,12 +20,19 @@ use crate::{
         },
         rate::Rate,
         refusal::Refusal,
+        tron::ReferenceBlock,
     },
-    flows::{FlowResult, rates},
+    flows::{FlowError, FlowResult, rates},
+    store,
 };
 use alloy::primitives::U256;
+use chrono::TimeDelta;
 use futures_util::future::try_join;
 use tokio::time::timeout;
+
+/// Maximum age of the final block to which transactions refer. The chain accepts a reference to one of its last 65,536
+/// blocks, which is more than two days.
+const AGREED_BLOCK_AGE_MAX: TimeDelta = TimeDelta::days(1);
 
 /// The resources of a payer; `None` if wallets complete the transactions themselves. Errors: the payer can pay nothing.
 pub(super) async fn payer_resources(
@@ -159,7 +166,7 @@ async fn payer_facts(
             StepSimulation::Reverts { reason } => Err(HandoutError::Payer(PayerFlaw::payment(&reason))),
         }
     };
-    let reference = async { Ok(queries.reference_point(ctx.clock.now()).await?) };
+    let reference = reference(ctx, queries);
     let (payment, reference) = try_join(payment, reference).await?;
     Ok(Some(AccountFacts {
         account: payer,
@@ -171,6 +178,21 @@ async fn payer_facts(
         },
         reference: Some(reference),
     }))
+}
+
+/// The block to which the transactions refer: the newest one that enough nodes agreed to be final, at the time of the
+/// newest block of a node. The newest block of one node may belong to a fork that only this node shows.
+async fn reference(ctx: &Ctx, queries: PreparationQueries<'_>) -> Result<ReferencePoint, HandoutError> {
+    let now = ctx.clock.now();
+    let point = queries.reference_point(now).await?;
+    let cursor = store::cursors::load(ctx.db.reader(), queries.network())
+        .await
+        .map_err(FlowError::from)?;
+    let agreed = cursor.filter(|cursor| cursor.updated_at > now - AGREED_BLOCK_AGE_MAX);
+    Ok(ReferencePoint {
+        block: agreed.map_or(point.block, |cursor| ReferenceBlock::of_block(&cursor.finalized.hash)),
+        ..point
+    })
 }
 
 /// Facts about the fallback account, as if it had no resources of its own.
