@@ -24,7 +24,8 @@ struct StatedBroadcast {
     txid: Option<String>,
 }
 
-/// What a node says about a transaction. Errors: it cannot take transactions now, or says something unknown.
+/// What a node says about a transaction. Errors: it does not take it now. A payer may cause each of these responses, so
+/// none of them counts against the node.
 fn outcome(stated: &StatedBroadcast, tx_id: &str) -> Result<BroadcastOutcome, NodeFailure> {
     use BroadcastRefusal as Refusal;
     let refused = |refusal| Ok(BroadcastOutcome::Refused(refusal));
@@ -43,10 +44,9 @@ fn outcome(stated: &StatedBroadcast, tx_id: &str) -> Result<BroadcastOutcome, No
         Some("CONTRACT_EXE_ERROR") => refused(Refusal::Execution),
         Some("BANDWITH_ERROR") => refused(Refusal::Bandwidth),
         Some("TOO_BIG_TRANSACTION_ERROR") => refused(Refusal::Size),
-        Some("SERVER_BUSY" | "NO_CONNECTION" | "NOT_ENOUGH_EFFECTIVE_CONNECTION" | "BLOCK_UNSOLIDIFIED") => {
-            Err(NodeFailure::Unknown("the node cannot take transactions now".to_owned()))
-        }
-        _ => Err(NodeFailure::Unreadable("the node did not say what it did".to_owned())),
+        // SERVER_BUSY, NO_CONNECTION, NOT_ENOUGH_EFFECTIVE_CONNECTION, BLOCK_UNSOLIDIFIED, OTHER_ERROR, and what this
+        // version does not know.
+        _ => Err(NodeFailure::Busy),
     }
 }
 
@@ -68,6 +68,12 @@ impl TransactionBroadcast for TronChain {
             .nodes
             .ask_distinct(NODES_AT_ONCE, self.nodes.lookup(), &[], question)
             .await;
-        BroadcastOutcome::of_nodes(answers.given.into_iter().map(|(_, outcome)| outcome))
+        let is_unknown = answers.failures.iter().any(|(_, failure)| failure.may_have_acted());
+        let outcome = BroadcastOutcome::of_nodes(answers.given.into_iter().map(|(_, outcome)| outcome));
+        match outcome {
+            // A node that got the transaction may have it, whatever another node says.
+            BroadcastOutcome::Refused(_) if is_unknown => BroadcastOutcome::Unavailable,
+            outcome => outcome,
+        }
     }
 }
