@@ -12,7 +12,7 @@ use prs::{
             batch_contract::{BatchContract, BatchTerms},
             charge::{ChargedUnits, FeeBearer, FeeKind},
             fee_proxy::payment_step,
-            tron_proxy::TronProxy,
+            tron_proxy::admit_on_tron,
         },
         permit::{Permit, PermitSignature},
         reference::PaymentReference,
@@ -168,7 +168,7 @@ fn step(catalogue: &Catalogue, case: &Value) -> PaymentTransaction {
         ),
         "tron_trc20_fee_proxy" => {
             let token = Address::parse(text(input, "token")).expect("a token");
-            let executor = TronProxy::admit(contract(ContractKind::Erc20FeeProxy), &leg(input, Some(token), None));
+            let executor = admit_on_tron(contract(ContractKind::Erc20FeeProxy), &leg(input, Some(token), None));
             let executor = executor.expect("one receiver of a fee");
             executor
                 .steps(ApprovalAmount::WhatIsNeeded, &PayerBalances::new())

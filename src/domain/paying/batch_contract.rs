@@ -2,9 +2,8 @@
 
 use super::{
     ApprovalAmount, BundleError, Conversion, Executor, Leg, PaidCharge, PayerBalances, PaymentTransaction,
-    PaymentTransactions, Spending, StepWork,
+    PaymentTransactions, Spending, StepWork, approvals,
     charge::{ChargedUnits, FeeBearer, FeeKind},
-    evm,
 };
 use crate::domain::{
     address::Address,
@@ -334,13 +333,13 @@ impl Executor for BatchContract {
 
     fn work(&self) -> StepWork {
         StepWork {
-            approval: evm::APPROVAL_GAS,
+            approval: approvals::APPROVAL_GAS,
             payment: self.gas(),
         }
     }
 
     fn steps(&self, allowing: ApprovalAmount, standings: &PayerBalances) -> PaymentTransactions {
-        evm::steps(&self.spendings, self.payment_step(), allowing, standings)
+        approvals::steps(&self.spendings, self.payment_step(), allowing, standings)
     }
 }
 

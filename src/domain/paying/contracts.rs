@@ -6,7 +6,7 @@ use super::{
     batch_contract::{BatchContract, BatchTerms, admit_networks},
     charge::{Charge, Charges, FeeKind, FeeOrigin},
     fee_proxy::FeeProxy,
-    tron_proxy::TronProxy,
+    tron_proxy::admit_on_tron,
 };
 use crate::domain::{
     address::Address,
@@ -88,10 +88,10 @@ impl PaymentContracts<'_> {
             None => {
                 let leg = bundle.for_fee_proxy().ok_or(BundleError::TooMany)?;
                 let proxy = self.fee_proxy(leg)?;
-                match self.network.family() {
-                    Family::Evm => Box::new(FeeProxy::admit(proxy, leg)?),
-                    Family::Tron => Box::new(TronProxy::admit(proxy, leg)?),
-                }
+                Box::new(match self.network.family() {
+                    Family::Evm => FeeProxy::admit(proxy, leg)?,
+                    Family::Tron => admit_on_tron(proxy, leg)?,
+                })
             }
         })
     }

@@ -3,7 +3,7 @@
 
 use super::{
     ApprovalAmount, BundleError, Conversion, Executor, Leg, PaidCharge, PayerBalances, PaymentTransaction,
-    PaymentTransactions, Spending, StepWork, evm,
+    PaymentTransactions, Spending, StepWork, approvals,
 };
 use crate::domain::{address::Address, currency::ContractKind};
 use alloy::{
@@ -38,6 +38,7 @@ pub struct FeeProxy {
     spending: Spending,
     paid: Vec<PaidCharge>,
     payment: PaymentTransaction,
+    work: StepWork,
 }
 
 impl FeeProxy {
@@ -51,8 +52,17 @@ impl FeeProxy {
         }
     }
 
-    /// Creates the call for a payment. Errors: several receivers of charges, or a sum beyond 256 bits.
+    /// Creates the call for a payment on an EVM network. Errors: several receivers of charges, or a sum beyond 256 bits.
     pub fn admit(proxy: Address, leg: &Leg) -> Result<Self, BundleError> {
+        let work = StepWork {
+            approval: approvals::APPROVAL_GAS,
+            payment: PAYMENT_GAS,
+        };
+        Self::admit_with(proxy, leg, work)
+    }
+
+    /// Creates the call for a payment that costs this work. Errors: those of [`FeeProxy::admit`].
+    pub(super) fn admit_with(proxy: Address, leg: &Leg, work: StepWork) -> Result<Self, BundleError> {
         let payment = payment_step(proxy, leg)?;
         let total = leg.total().ok_or(BundleError::TooLarge)?;
         let paid = leg.charges.iter().map(|charged| PaidCharge {
@@ -70,6 +80,7 @@ impl FeeProxy {
             },
             paid: paid.collect(),
             payment,
+            work,
         })
     }
 }
@@ -88,14 +99,11 @@ impl Executor for FeeProxy {
     }
 
     fn work(&self) -> StepWork {
-        StepWork {
-            approval: evm::APPROVAL_GAS,
-            payment: PAYMENT_GAS,
-        }
+        self.work
     }
 
     fn steps(&self, allowing: ApprovalAmount, standings: &PayerBalances) -> PaymentTransactions {
-        evm::steps(self.spendings(), self.payment.clone(), allowing, standings)
+        approvals::steps(self.spendings(), self.payment.clone(), allowing, standings)
     }
 }
 

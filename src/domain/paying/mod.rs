@@ -1,10 +1,10 @@
 //! Paying: payments with their charges, and the contracts that execute them in one transaction.
 
+mod approvals;
 pub mod batch_contract;
 pub mod capture;
 pub mod charge;
 pub mod contracts;
-mod evm;
 pub mod fee_proxy;
 pub mod prepared;
 pub mod summary;
@@ -12,8 +12,8 @@ pub mod tron_proxy;
 
 use super::{address::Address, network::Network, reference::PaymentReference, refusal::Refusal};
 use alloy::primitives::{Address as EvmAddress, U256};
+pub use approvals::approval_step;
 use charge::{ChargedUnits, FeeLeg, by_receiver};
-pub use evm::approval_step;
 use std::collections::BTreeMap;
 
 /// One transaction for the payer to sign.

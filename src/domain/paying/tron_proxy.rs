@@ -1,11 +1,7 @@
-//! The fee proxy of Tron: a contract for one payment in a token with at most one receiver of charges. Its calls have
-//! the same encoding as those of the fee proxy on EVM networks.
+//! The fee proxy on Tron. Its calls have the same encoding as on EVM networks, and cost energy instead of gas.
 
-use super::{
-    ApprovalAmount, BundleError, Executor, Leg, PaidCharge, PayerBalances, PaymentTransaction, PaymentTransactions,
-    Spending, StepWork, evm, fee_proxy::payment_step,
-};
-use crate::domain::{address::Address, network::Network};
+use super::{BundleError, Leg, StepWork, fee_proxy::FeeProxy};
+use crate::domain::address::Address;
 
 /// Energy that is assumed for an approval that cannot be simulated: a new entry of the token (20,000) and its code
 /// (2,600), with the penalty.
@@ -25,62 +21,20 @@ const PAYMENT_ENERGY: u64 = 170_000;
 /// of 5,000 and the code of the token, with the penalty.
 const FEE_ENERGY: u64 = 140_000;
 
-/// The fee proxy of Tron that executes a payment.
-#[derive(Debug, Clone)]
-pub struct TronProxy {
-    spending: Spending,
-    paid: Vec<PaidCharge>,
-    payment: PaymentTransaction,
-}
-
-impl TronProxy {
-    /// Creates the call for a payment. Errors: a payment in the coin or with a conversion, several receivers of
-    /// charges, or a sum beyond 256 bits.
-    pub fn admit(proxy: Address, leg: &Leg) -> Result<Self, BundleError> {
-        if leg.token.is_none() || leg.conversion.is_some() {
-            return Err(BundleError::NoContract(Network::Tron));
-        }
-        let paid = leg.charges.iter().map(|charged| PaidCharge {
-            leg: 0,
-            charged: *charged,
-        });
-        Ok(Self {
-            payment: payment_step(proxy, leg)?,
-            spending: Spending {
-                token: leg.token,
-                units: leg.total().ok_or(BundleError::TooLarge)?,
-                // Whether the token needs a reset shows a simulated approval, not the symbol of the token.
-                resets_allowance: false,
-            },
-            paid: paid.collect(),
-        })
-    }
-}
-
-impl Executor for TronProxy {
-    fn contract(&self) -> Address {
-        self.payment.to
-    }
-
-    fn spendings(&self) -> &[Spending] {
-        std::slice::from_ref(&self.spending)
-    }
-
-    fn paid(&self) -> &[PaidCharge] {
-        &self.paid
-    }
-
-    fn work(&self) -> StepWork {
-        let fee = if self.paid.is_empty() { 0 } else { FEE_ENERGY };
-        StepWork {
-            approval: APPROVAL_ENERGY,
-            payment: PAYMENT_ENERGY + fee,
-        }
-    }
-
-    fn steps(&self, allowing: ApprovalAmount, standings: &PayerBalances) -> PaymentTransactions {
-        evm::steps(self.spendings(), self.payment.clone(), allowing, standings)
-    }
+/// Creates the call of the fee proxy on Tron for a payment. Errors: several receivers of charges, or a sum beyond 256
+/// bits.
+pub fn admit_on_tron(proxy: Address, leg: &Leg) -> Result<FeeProxy, BundleError> {
+    let fee = if leg.charges.is_empty() { 0 } else { FEE_ENERGY };
+    let work = StepWork {
+        approval: APPROVAL_ENERGY,
+        payment: PAYMENT_ENERGY + fee,
+    };
+    let leg = Leg {
+        // A simulated approval shows whether the token needs a reset; its symbol does not.
+        resets_allowance: false,
+        ..leg.clone()
+    };
+    FeeProxy::admit_with(proxy, &leg, work)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::*;
 use crate::domain::{
     paying::{
-        Conversion, NetworkPrice, PayerBalance, ResourcePrices,
+        ApprovalAmount, Executor, NetworkPrice, PayerBalance, PayerBalances, ResourcePrices,
         charge::{ChargedUnits, FeeBearer, FeeKind},
         fee_proxy::Erc20FeeProxy,
     },
@@ -59,21 +59,7 @@ fn standings(allowance: U256) -> PayerBalances {
 #[test]
 fn payments_that_the_proxy_cannot_make_are_refused() {
     let units = U256::from(10);
-    let admit = |leg: &Leg| TronProxy::admit(address(PROXY), leg).map(|_| ()).unwrap_err();
-    let in_coin = Leg {
-        token: None,
-        ..leg(units, Vec::new())
-    };
-    assert_eq!(admit(&in_coin), BundleError::NoContract(Network::Tron));
-    let converted = Leg {
-        conversion: Some(Conversion {
-            path: Vec::new(),
-            max_to_spend: U256::ONE,
-            max_rate_timespan_s: 0,
-        }),
-        ..leg(units, Vec::new())
-    };
-    assert_eq!(admit(&converted), BundleError::NoContract(Network::Tron));
+    let admit = |leg: &Leg| admit_on_tron(address(PROXY), leg).map(|_| ()).unwrap_err();
     let two = [2, 3].map(|receiver| charge(FeeKind::Platform, receiver, U256::ONE));
     assert_eq!(admit(&leg(units, two.to_vec())), BundleError::TooMany);
     let large = vec![charge(FeeKind::Platform, 2, U256::ONE)];
@@ -82,7 +68,7 @@ fn payments_that_the_proxy_cannot_make_are_refused() {
 
 #[test]
 fn a_reset_is_never_planned_from_the_symbol_of_a_token() {
-    let proxy = TronProxy::admit(address(PROXY), &leg(U256::from(10), Vec::new())).unwrap();
+    let proxy = admit_on_tron(address(PROXY), &leg(U256::from(10), Vec::new())).unwrap();
     for (allowance, count) in [(0, 1), (9, 1), (10, 0), (11, 0)] {
         let steps = proxy.steps(ApprovalAmount::WhatIsNeeded, &standings(U256::from(allowance)));
         assert_eq!(steps.approvals.len(), count, "{allowance}");
@@ -104,7 +90,7 @@ proptest! {
         let charged = charges.iter().map(|units| charge(FeeKind::Orchestrator, 2, U256::from(*units)));
         let fee: U256 = charges.iter().fold(U256::ZERO, |sum, units| sum + U256::from(*units));
         let total = U256::from(units) + fee;
-        let proxy = TronProxy::admit(address(PROXY), &leg(U256::from(units), charged.collect())).unwrap();
+        let proxy = admit_on_tron(address(PROXY), &leg(U256::from(units), charged.collect())).unwrap();
         let allowing = if is_exact { ApprovalAmount::WhatIsNeeded } else { ApprovalAmount::Everything };
         let steps = proxy.steps(allowing, &standings(U256::from(allowance)));
         prop_assert_eq!(steps.approvals.is_empty(), U256::from(allowance) >= total);

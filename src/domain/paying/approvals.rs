@@ -1,4 +1,4 @@
-//! Code shared by all contracts that spend allowances, and the gas of an approval on EVM networks.
+//! Approvals, shared by all contracts that spend allowances, and their gas on EVM networks.
 
 use super::{ApprovalAmount, PayerBalances, PaymentTransaction, PaymentTransactions, Spending};
 use crate::domain::address::Address;
