@@ -28,8 +28,8 @@ use crate::domain::{
 use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
 use entities::{
-    requests as request_rows, screening_questions, screenings, secure_payment_intents, secure_payment_items,
-    secure_payment_owners, secure_payment_refusals, secure_payment_safes,
+    payments as payment_rows, requests as request_rows, screening_questions, screenings, secure_payment_intents,
+    secure_payment_items, secure_payment_owners, secure_payment_refusals, secure_payment_safes,
     secure_payments::{ActiveModel, Column, Entity, Model},
 };
 use screening_questions::Column as Asked;
@@ -52,6 +52,10 @@ const PART_REQUEST: RequestColumns<Part> = RequestColumns {
     platform: Part::PlatformId,
     row: Part::RequestRow,
 };
+
+/// Number of broadcast payments of a link whose expirations are read. More than this are never alive at once, because
+/// `admit_another` bounds them.
+const EXPIRATIONS_MAX: u64 = 64;
 
 /// Attempts in the JSON form of the column.
 #[derive(Serialize, Deserialize)]
@@ -670,19 +674,37 @@ pub async fn last_sent_at(
         .max())
 }
 
-/// When the last payment of a link that this service broadcast expires.
+/// When the last payment of a link expires that this service broadcast, without credited payments.
 pub async fn last_expiration(
     conn: &impl ConnectionTrait,
     payment: &SecurePayment,
 ) -> Result<Option<DateTime<Utc>>, StoreError> {
-    let last = said(payment)
+    let broadcasts = said(payment)
         .filter(IntentColumn::Kind.eq(IntentKind::Broadcast.wire()))
         .filter(IntentColumn::Deadline.is_not_null())
         .order_by_desc(IntentColumn::Deadline)
-        .limit(1)
-        .one(conn)
+        .limit(EXPIRATIONS_MAX)
+        .all(conn)
         .await?;
-    Ok(last.and_then(|row| row.deadline))
+    if broadcasts.is_empty() {
+        return Ok(None);
+    }
+    let hashes = broadcasts.iter().map(|row| columns::hash("hash", &row.hash));
+    let hashes = hashes.collect::<Result<Vec<B256>, _>>()?;
+    let credited: HashSet<Vec<u8>> = payment_rows::Entity::find()
+        .select_only()
+        .column(payment_rows::Column::TxHash)
+        .filter(payment_rows::Column::PlatformId.eq(payment.origin.platform.as_str()))
+        .filter(payment_rows::Column::Network.eq(payment.network.id()))
+        .filter(payment_rows::Column::TxHash.is_in(hashes.iter().map(|hash| hash.to_vec())))
+        .into_tuple()
+        .all(conn)
+        .await?
+        .into_iter()
+        .collect();
+    let waiting = broadcasts.iter().zip(&hashes);
+    let mut waiting = waiting.filter(|(_, hash)| !credited.contains(hash.as_slice()));
+    Ok(waiting.next().and_then(|(row, _)| row.deadline))
 }
 
 /// Records that a payment in flight was reported.
@@ -960,6 +982,66 @@ fn said(payment: &SecurePayment) -> sea_orm::Select<secure_payment_intents::Enti
     secure_payment_intents::Entity::find()
         .filter(IntentColumn::PlatformId.eq(payment.origin.platform.as_str()))
         .filter(IntentColumn::SecurePaymentId.eq(payment.id.as_str()))
+}
+
+/// The broadcasts of a link.
+fn broadcasts_of(payment: &SecurePayment) -> Condition {
+    Condition::all()
+        .add(IntentColumn::PlatformId.eq(payment.origin.platform.as_str()))
+        .add(IntentColumn::SecurePaymentId.eq(payment.id.as_str()))
+        .add(IntentColumn::Kind.eq(IntentKind::Broadcast.wire()))
+}
+
+/// The broadcasts of a link that were stored between two times. [`admit_another`] bounds their number.
+///
+/// [`admit_another`]: crate::domain::secure_payment::broadcast::admit_another
+pub async fn list_broadcasts(
+    conn: &impl ConnectionTrait,
+    payment: &SecurePayment,
+    (from, to): (DateTime<Utc>, DateTime<Utc>),
+) -> Result<Vec<PaymentIntent>, StoreError> {
+    let rows = secure_payment_intents::Entity::find()
+        .filter(broadcasts_of(payment))
+        .filter(IntentColumn::CreatedAt.gt(from))
+        .filter(IntentColumn::CreatedAt.lt(to))
+        .all(conn)
+        .await?;
+    rows.into_iter().map(intent).collect()
+}
+
+/// Deletes the broadcasts of a link that were stored before a time. A payment stays until all payments up to its
+/// expiration are credited; `credited_until` is `None` if it is unknown which ones are.
+pub async fn delete_broadcasts(
+    conn: &impl ConnectionTrait,
+    payment: &SecurePayment,
+    before: DateTime<Utc>,
+    credited_until: Option<DateTime<Utc>>,
+) -> Result<(), StoreError> {
+    let is_over = Condition::any()
+        .add(IntentColumn::Deadline.is_null())
+        .add_option(credited_until.map(|credited_until| IntentColumn::Deadline.lt(credited_until)));
+    secure_payment_intents::Entity::delete_many()
+        .filter(broadcasts_of(payment))
+        .filter(IntentColumn::CreatedAt.lt(before))
+        .filter(is_over)
+        .exec(conn)
+        .await?;
+    Ok(())
+}
+
+/// Deletes the broadcast of a link with this hash.
+pub async fn delete_broadcast(
+    conn: &impl ConnectionTrait,
+    payment: &SecurePayment,
+    hash: &B256,
+) -> Result<(), StoreError> {
+    secure_payment_intents::Entity::delete_many()
+        .filter(broadcasts_of(payment))
+        .filter(IntentColumn::Network.eq(payment.network.id()))
+        .filter(IntentColumn::Hash.eq(columns::hash_text(hash)))
+        .exec(conn)
+        .await?;
+    Ok(())
 }
 
 /// Number of reports of payers with hashes of this kind.

@@ -1,8 +1,10 @@
 //! Broadcasts of signed transactions, with nodes that the test plays.
 
 use crate::{
+    access::operations,
     support::{
         Answer, TestApp,
+        app::forged,
         links::{link_of, token_of},
         screening::rows,
     },
@@ -13,14 +15,20 @@ use alloy::{
     signers::{SignerSync as _, local::PrivateKeySigner},
 };
 use async_trait::async_trait;
+use poem::http::Method;
 use prs::{
     ctx::Partners,
     domain::{
         network::Network,
+        payment::BlockRef,
         secure_payment::broadcast::{BroadcastOutcome, BroadcastRefusal, SignedTransaction},
         tron::{ReferenceBlock, TronTransaction},
     },
     ports::chain::{Chains, TransactionBroadcast},
+    store::{
+        self,
+        cursors::{Cursor, ReachedBlock},
+    },
 };
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,7 +44,7 @@ impl PlayedNodes {
         read(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn respond(&self, outcome: BroadcastOutcome) {
+    pub(crate) fn respond(&self, outcome: BroadcastOutcome) {
         self.read(|nodes| nodes.0 = outcome);
     }
 
@@ -93,7 +101,11 @@ pub(crate) async fn issued(app: &TestApp, token: &str) -> Vec<TronTransaction> {
 
 /// The body with a transaction that [`PAYER`] signs.
 pub(crate) fn signed(transaction: &TronTransaction) -> Value {
-    let key: PrivateKeySigner = PAYER_KEY.parse().expect("a key");
+    signed_with(&PAYER_KEY.parse().expect("a key"), transaction)
+}
+
+/// The body with a transaction that is signed with a key.
+fn signed_with(key: &PrivateKeySigner, transaction: &TronTransaction) -> Value {
     let signature = key.sign_hash_sync(&transaction.tx_id()).expect("a signature");
     let account = |bytes| format!("41{}", hex::encode::<alloy::primitives::Address>(bytes));
     let call = &transaction.call;
@@ -169,6 +181,59 @@ async fn each_step_of_a_payer_is_stored_once_and_sent_as_it_was_signed() {
     };
     broadcast(&app, &token, &signed(&again)).await.expect(200);
     assert_eq!(stored(&app).await, 3);
+}
+
+#[tokio::test]
+async fn a_visible_transaction_and_upper_case_digits_are_broadcast() {
+    let (app, _, nodes, token) = service().await;
+    let payment = issued(&app, &token).await.remove(1);
+    let plain = signed(&payment);
+    let mut body = plain.clone();
+    let sent = &mut body["signedTransaction"];
+    let upper = |value: &Value| json!(value.as_str().expect("text").to_uppercase());
+    sent["visible"] = json!(true);
+    sent["txID"] = json!(hex::encode_upper(payment.tx_id()));
+    sent["raw_data_hex"] = upper(&sent["raw_data_hex"]);
+    sent["signature"][0] = upper(&sent["signature"][0]);
+    let raw_data = &mut sent["raw_data"];
+    for name in ["ref_block_bytes", "ref_block_hash"] {
+        raw_data[name] = upper(&raw_data[name]);
+    }
+    (raw_data["data"], raw_data["scripts"], raw_data["auths"]) = (json!(""), json!(""), json!([]));
+    let contract = &mut raw_data["contract"][0];
+    contract["Permission_id"] = json!(0);
+    let call = &mut contract["parameter"]["value"];
+    call["data"] = upper(&call["data"]);
+    call["owner_address"] = json!(PAYER);
+    call["contract_address"] = json!(PROXY);
+    call["call_value"] = json!(0);
+    let answer = broadcast(&app, &token, &body).await.expect(200);
+    assert_eq!(answer["txid"], hex::encode(payment.tx_id()));
+    broadcast(&app, &token, &plain).await.expect(200);
+    let received = nodes.received();
+    assert_eq!(received.len(), 2);
+    assert_eq!(received[0], received[1], "the signed bytes do not depend on the form");
+    for (name, wrong) in [("owner_address", json!(PAYEE)), ("contract_address", json!("0x12"))] {
+        let mut differing = body.clone();
+        differing["signedTransaction"]["raw_data"]["contract"][0]["parameter"]["value"][name] = wrong;
+        let refused = broadcast(&app, &token, &differing).await;
+        refused.expect(400);
+        let field = format!("signedTransaction.raw_data.contract[0].parameter.value.{name}");
+        assert_eq!(refused.wrong_fields(), [field]);
+    }
+}
+
+#[tokio::test]
+async fn an_owner_that_cannot_pay_is_named_in_the_refusal_of_its_broadcast() {
+    let (app, chain, nodes, token) = service().await;
+    let payment = issued(&app, &token).await.remove(1);
+    chain.read(|state| state.resources.is_activated = false);
+    let refused = broadcast(&app, &token, &signed(&payment)).await;
+    assert_eq!(refused.expect(400)["code"], "account_not_activated");
+    assert_eq!(refused.wrong_fields(), ["signedTransaction.raw_data_hex"]);
+    let sentence = format!("the owner {PAYER} is not activated: a Tron account exists only after");
+    assert!(refused.text.contains(&sentence), "{}", refused.text);
+    assert_eq!((nodes.received().len(), stored(&app).await), (0, 0));
 }
 
 #[tokio::test]
@@ -258,27 +323,184 @@ async fn the_hash_is_stored_before_the_nodes_respond() {
     }
 }
 
-/// Broadcasts of a link with a secret credential of its owner.
-const CAP_OF_OWNER: u8 = 40;
+#[tokio::test]
+async fn an_expiration_far_ahead_is_refused_and_stores_nothing() {
+    let (app, _, nodes, token) = service().await;
+    let payment = issued(&app, &token).await.remove(1);
+    let latest_ms = payment.expiration_ms + 240_000;
+    let expiring_at = |expiration_ms| {
+        signed(&TronTransaction {
+            expiration_ms,
+            ..payment.clone()
+        })
+    };
+    // The second time is the last one that a clock of the service can show.
+    for expiration_ms in [latest_ms + 1, 8_210_266_876_799_000] {
+        let refused = broadcast(&app, &token, &expiring_at(expiration_ms)).await;
+        refused.expect(400);
+        assert_eq!(refused.wrong_fields(), ["signedTransaction.raw_data_hex"]);
+        let message = &refused.text;
+        assert!(message.contains("must expire within 5 minutes"), "{message}");
+        let shown = app.open_link(&token, "").send().await.expect(200);
+        assert_eq!(shown["inFlight"], false);
+    }
+    assert_eq!((nodes.received().len(), stored(&app).await), (0, 0));
+    broadcast(&app, &token, &expiring_at(latest_ms)).await.expect(200);
+}
 
 #[tokio::test]
-async fn broadcasts_of_a_link_are_bounded() {
-    let (app, _, _, token) = service().await;
-    let payment = issued(&app, &token).await.remove(1);
-    for number in 0..=CAP_OF_OWNER {
-        let another = TronTransaction {
-            reference_block: ReferenceBlock::of_block(&B256::repeat_byte(number)),
-            ..payment.clone()
+async fn refused_transactions_are_forgotten_and_use_up_nothing() {
+    let (app, _, nodes, token) = service().await;
+    let steps = issued(&app, &token).await;
+    nodes.respond(BroadcastOutcome::Refused(BroadcastRefusal::Validation));
+    for number in 0..u64::from(CAP) + 5 {
+        let approval = TronTransaction {
+            timestamp_ms: steps[0].timestamp_ms + number,
+            ..steps[0].clone()
         };
-        let answer = broadcast(&app, &token, &signed(&another)).await;
-        assert_eq!(
-            answer.status,
-            if number < CAP_OF_OWNER { 200 } else { 429 },
-            "{}",
-            answer.text
-        );
+        broadcast(&app, &token, &signed(&approval)).await.expect(400);
+        assert_eq!(stored(&app).await, 0);
+    }
+    assert_eq!(nodes.received().len(), usize::from(CAP) + 5);
+    nodes.respond(BroadcastOutcome::Accepted);
+    for step in &steps {
+        broadcast(&app, &token, &signed(step)).await.expect(200);
+    }
+    // A node that refuses a repetition may have accepted the transaction before.
+    nodes.respond(BroadcastOutcome::Refused(BroadcastRefusal::Expiration));
+    broadcast(&app, &token, &signed(&steps[1])).await.expect(400);
+    assert_eq!(stored(&app).await, 2);
+    let shown = app.open_link(&token, "").send().await.expect(200);
+    assert_eq!(shown["inFlight"], true);
+}
+
+#[tokio::test]
+async fn an_account_can_broadcast_five_transactions_of_a_link_in_five_minutes() {
+    let (app, _, nodes, token) = service().await;
+    let numbered = |payment: &TronTransaction, number: u64| {
+        signed(&TronTransaction {
+            timestamp_ms: payment.timestamp_ms + number,
+            ..payment.clone()
+        })
+    };
+    let payment = issued(&app, &token).await.remove(1);
+    for number in 0..5 {
+        broadcast(&app, &token, &numbered(&payment, number)).await.expect(200);
+        app.advance_ms(1_000);
+    }
+    let refused = broadcast(&app, &token, &numbered(&payment, 5)).await;
+    refused.expect(429);
+    assert_eq!(refused.header("retry-after"), Some("296"));
+    let message = &refused.text;
+    assert!(message.contains("5 transactions of this account"), "{message}");
+    assert_eq!(nodes.received().len(), 5);
+    app.advance_ms(295_000);
+    let payment = issued(&app, &token).await.remove(1);
+    broadcast(&app, &token, &numbered(&payment, 6)).await.expect(200);
+    let refused = broadcast(&app, &token, &numbered(&payment, 7)).await;
+    refused.expect(429);
+    assert_eq!(refused.header("retry-after"), Some("2"), "the second of them ends");
+}
+
+#[tokio::test]
+async fn hashes_are_deleted_after_a_day_if_nothing_can_arrive() {
+    let (app, _, _, _) = service().await;
+    let mut body = payout_link("12");
+    body["expiresIn"] = json!(604_800);
+    let token = token_of(&app.payout_link(&body).await.expect(201));
+    for step in issued(&app, &token).await {
+        broadcast(&app, &token, &signed(&step)).await.expect(200);
+    }
+    app.advance_ms(86_400_001);
+    let approval = issued(&app, &token).await.remove(0);
+    broadcast(&app, &token, &signed(&approval)).await.expect(200);
+    assert_eq!(stored(&app).await, 2, "the payment may still be in a block");
+    let block = BlockRef {
+        number: 7,
+        hash: B256::repeat_byte(7),
+        parent_hash: B256::repeat_byte(6),
+        time: app.ctx.clock.now(),
+    };
+    let reached = ReachedBlock {
+        number: block.number,
+        hash: block.hash,
+    };
+    let cursor = Cursor {
+        network: Network::Tron,
+        seen: reached,
+        finalized: reached,
+        halted_reason: None,
+        finality: None,
+        may_rewind: false,
+        updated_at: block.time,
+    };
+    let writer = app.ctx.db.writer();
+    assert!(store::cursors::begin(writer, &cursor).await.expect("begun"));
+    let pushed = store::cursors::push_blocks(writer, Network::Tron, &[block]).await;
+    pushed.expect("pushed");
+    let again = TronTransaction {
+        timestamp_ms: approval.timestamp_ms + 1,
+        ..approval
+    };
+    broadcast(&app, &token, &signed(&again)).await.expect(200);
+    assert_eq!(stored(&app).await, 2, "the payment is gone");
+    let shown = app.open_link(&token, "").send().await.expect(200);
+    assert_eq!(shown["inFlight"], false);
+}
+
+/// Broadcasts of a link by anyone who has its token. The next constant is the number with a secret credential of its
+/// owner.
+const CAP: u8 = 20;
+const CAP_OF_OWNER: u8 = 40;
+
+/// The body with a transaction for one of several accounts, each of which signs four.
+fn of_several(transaction: &TronTransaction, number: u8) -> Value {
+    let key = PrivateKeySigner::from_bytes(&B256::repeat_byte(1 + number / 4)).expect("a key");
+    let mut transaction = TronTransaction {
+        reference_block: ReferenceBlock::of_block(&B256::repeat_byte(number)),
+        ..transaction.clone()
+    };
+    transaction.call.owner = key.address();
+    signed_with(&key, &transaction)
+}
+
+#[tokio::test]
+async fn broadcasts_of_a_link_are_bounded_and_strangers_leave_some_for_the_owner() {
+    let (app, _, nodes, token) = service().await;
+    let (foreign_key, _) = app.other_tenant().await;
+    let payment = issued(&app, &token).await.remove(1);
+    let path = format!("/v2/secure-payments/{token}/tron/broadcast");
+    let as_stranger = async |payment: &TronTransaction, number: u8| {
+        let call = match number % 2 {
+            0 => forged(&app, Method::POST, &path),
+            _ => app.post(&path).header("x-api-key", &foreign_key),
+        };
+        call.json(&of_several(payment, number)).send().await
+    };
+    for number in 0..CAP {
+        as_stranger(&payment, number).await.expect(200);
+    }
+    nodes.received();
+    for number in CAP..CAP + 2 {
+        let refused = as_stranger(&payment, number).await;
+        assert_eq!(refused.header("retry-after"), Some("301"));
+        let refused = refused.expect(429);
+        let message = refused["message"].as_str().expect("text");
+        assert!(message.contains("can still send its transactions itself"), "{message}");
+    }
+    // What is stored can be repeated.
+    nodes.respond(BroadcastOutcome::AlreadyKnown);
+    as_stranger(&payment, 0).await.expect(200);
+    assert_eq!(nodes.received().len(), 1, "a refused transaction reaches no node");
+    for number in CAP..=CAP_OF_OWNER {
+        let answer = broadcast(&app, &token, &of_several(&payment, number)).await;
+        answer.expect(if number < CAP_OF_OWNER { 200 } else { 429 });
     }
     assert_eq!(stored(&app).await, i64::from(CAP_OF_OWNER));
+    // A transaction that no node accepts any longer does not count.
+    app.advance_ms(300_000);
+    let payment = issued(&app, &token).await.remove(1);
+    as_stranger(&payment, CAP_OF_OWNER).await.expect(200);
 }
 
 #[tokio::test]
@@ -298,44 +520,11 @@ async fn only_a_wallet_on_the_list_may_broadcast() {
     }
 }
 
-/// An approval that tronweb encoded and signed.
+/// The documented example: an approval that tronweb encoded and signed.
 pub(crate) fn approval() -> Value {
-    let data = format!(
-        "095ea7b3{:0>64}{:0>64}",
-        "1b6ca35d39842cf8fbe49000653a1505412da659", "0fa3e8"
-    );
-    let raw_data_hex = format!(
-        "0a02c7a122088a1fd7b4ac0b7e3140e0acc5a28c345aae01081f12a9010a31747970652e676f6f676c65617069732e636f6d2f7072\
-         6f746f636f6c2e54726967676572536d617274436f6e747261637412740a1541a3c311eb2df8e1387e3942c997723daab9138e811215\
-         41a614f803b6fd780986a42c78ec9c7f77e6ded13c2244{data}7080d8c1a28c34900180c2d72f"
-    );
-    json!({ "signedTransaction": {
-        "visible": false,
-        "txID": "07407dcd637c679dbfbcee9ca4b9b03ddf771770f4176137df857d6aa5ebf5bd",
-        "raw_data_hex": raw_data_hex,
-        "raw_data": {
-            "contract": [{
-                "parameter": {
-                    "value": {
-                        "data": data,
-                        "owner_address": "41a3c311eb2df8e1387e3942c997723daab9138e81",
-                        "contract_address": "41a614f803b6fd780986a42c78ec9c7f77e6ded13c",
-                    },
-                    "type_url": "type.googleapis.com/protocol.TriggerSmartContract",
-                },
-                "type": "TriggerSmartContract",
-            }],
-            "ref_block_bytes": "c7a1",
-            "ref_block_hash": "8a1fd7b4ac0b7e31",
-            "expiration": 1_790_000_060_000_u64,
-            "timestamp": 1_790_000_000_000_u64,
-            "fee_limit": 100_000_000,
-        },
-        "signature": [concat!(
-            "45962196c337b5bc63d44a5a6cd1d1afb2cdb1d159662f810c5bb8018517a6bc",
-            "774a669007d7234ab79a66035bd18286213cb6d04101d50e33a491ca640da1141C",
-        )],
-    } })
+    let mut operations = operations().into_iter();
+    let operation = operations.find(|operation| operation.row.operation == "broadcastTronTransaction");
+    operation.expect("documented").example
 }
 
 async fn broadcast(app: &TestApp, token: &str, body: &Value) -> Answer {

@@ -1,5 +1,5 @@
-//! What the payment page of a link on Tron gets from the service: calldata, refusals with codes, broadcasts, and the time
-//! from which a signed transaction can no longer pay.
+//! What the payment page of a link on Tron gets from the service: calldata, refusals with codes, broadcasts, and the
+//! time from which a signed transaction can no longer pay.
 
 use crate::{
     support::{
@@ -12,7 +12,13 @@ use crate::{
 };
 use chrono::{DateTime, Utc};
 use prs::{
-    domain::{address::Address, block_range::BlockRange, network::Network, paying::prepared::PayerResources},
+    domain::{
+        address::Address,
+        block_range::BlockRange,
+        network::Network,
+        paying::prepared::PayerResources,
+        secure_payment::broadcast::{BroadcastOutcome, BroadcastRefusal},
+    },
     store::{self, backlogs::BacklogReason},
 };
 use serde_json::{Value, json};
@@ -49,9 +55,8 @@ async fn the_page_gets_steps_with_transaction_and_fee_limit() {
     assert_eq!(steps.len(), 2);
     for (step, (to, fee_limit)) in steps.iter().zip([(TOKEN, 100_000_000_u64), (PROXY, 300_000_000)]) {
         assert_eq!((&step["to"], &step["value"]), (&json!(to), &json!("0x0")));
-        assert_eq!(step["feeLimit"], fee_limit.to_string());
         let names: Vec<_> = step.as_object().expect("an object").keys().collect();
-        assert_eq!(names, ["to", "data", "value", "feeLimit", "transaction"]);
+        assert_eq!(names, ["to", "data", "value", "transaction"]);
         let mut whole = step["transaction"].clone();
         (whole["to"], whole["data"]) = (step["to"].clone(), step["data"].clone());
         let transaction = decoded(&whole);
@@ -109,6 +114,21 @@ async fn only_the_page_itself_broadcasts_without_a_credential() {
 }
 
 #[tokio::test]
+async fn a_refused_broadcast_is_not_in_flight() {
+    let (app, _, nodes, token) = service().await;
+    let body = signed(&issued(&app, &token).await.remove(1));
+    nodes.respond(BroadcastOutcome::Refused(BroadcastRefusal::Execution));
+    let refused = page(&app, &token, "tron/broadcast", &body).await;
+    assert_eq!((refused.status, nodes.received().len()), (400, 1), "{}", refused.text);
+    assert_eq!(state(&app, &token).await["inFlight"], Value::Null);
+    // The payer can repair what the nodes refused, and send the same transaction again.
+    nodes.respond(BroadcastOutcome::Accepted);
+    let sent = page(&app, &token, "tron/broadcast", &body).await;
+    assert_eq!((sent.status, stored(&app).await), (204, 1), "{}", sent.text);
+    assert!(state(&app, &token).await["inFlight"].is_object());
+}
+
+#[tokio::test]
 async fn attempts_and_events_of_the_page_name_wallets_and_transactions_of_tron() {
     let (app, _, _, token) = service().await;
     let attempt = json!({ "id": "7".repeat(32), "wallet": PAYER });
@@ -122,7 +142,12 @@ async fn attempts_and_events_of_the_page_name_wallets_and_transactions_of_tron()
     let withdrawn = page(&app, &token, "attempt/withdraw", &json!({ "id": "7".repeat(32) })).await;
     assert_eq!(withdrawn.status, 204);
     assert_eq!(state(&app, &token).await["inFlight"], Value::Null);
-    page(&app, &token, "events", &approved()).await.expect(202);
+    for (time, digits) in [("00", TX_ID.to_owned()), ("01", format!("0x{TX_ID}"))] {
+        let mut event = approved();
+        event["occurredAt"] = json!(format!("2020-01-01T00:00:{time}Z"));
+        event["properties"]["payment_submission_id"] = json!(digits);
+        page(&app, &token, "events", &event).await.expect(202);
+    }
     let mut address = approved();
     address["properties"]["payment_submission_id"] = json!(PAYER);
     page(&app, &token, "events", &address).await.expect(400);
@@ -132,7 +157,8 @@ async fn attempts_and_events_of_the_page_name_wallets_and_transactions_of_tron()
         .send()
         .await;
     let text = events.expect(200).to_string();
-    assert!(text.contains(TX_ID) && text.contains("tron_tx_id"), "{text}");
+    let relayed = format!(r#"\"payment_submission_id\":\"0x{TX_ID}\",\"payment_submission_id_type\":\"tron_tx_id\""#);
+    assert_eq!(text.matches(&relayed).count(), 2, "{text}");
 }
 
 fn time(text: &Value) -> DateTime<Utc> {
@@ -144,21 +170,21 @@ fn time(text: &Value) -> DateTime<Utc> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broadcast_is_in_flight_until_solid_blocks_have_passed_its_expiration() {
-    let Ground { app, devnet } = Ground::start().await;
+    let Ground { app, devnet, tronweb } = Ground::start().await;
     // The nodes accept the transaction and lose it.
     let (app, _nodes) = with_nodes(app);
-    let ground = Ground { app, devnet };
+    let ground = Ground { app, devnet, tronweb };
     let app = &ground.app;
     ground.devnet.mine(3).await.expect("mined");
     ground.follow().await;
     let payee = Address::parse(ground.account(1)).expect("an address");
     app.is_paid_on(Network::Tron, payee, "USDT-tron").await;
     let token = token_of(&app.link(&link_of(&["10"])).await.expect(201));
-    let steps = ground.calldata(&token).await["transactions"].clone();
+    let steps = ground.calldata(&token, 0).await["transactions"].clone();
     let expiration_ms = steps[1]["raw_data"]["expiration"].as_u64().expect("a time");
     let expiration = DateTime::from_timestamp_millis(expiration_ms.try_into().expect("small")).expect("a time");
     let send = async |step: &Value| {
-        let body = json!({ "signedTransaction": ground.sign(step) });
+        let body = json!({ "signedTransaction": ground.sign(0, step).await });
         let sent = page(app, &token, "tron/broadcast", &body).await;
         assert_eq!(sent.status, 204, "{}", sent.text);
     };

@@ -11,11 +11,12 @@ use super::super::{
         PaymentTransaction, PaymentTransactions,
         prepared::{FeeLimits, owner_call},
     },
-    refusal::{Checks, Refusal},
+    refusal::{Checks, Refusal, RefusalKind},
     tron::{TronTransaction, encode_signed, recover_signer},
 };
+use super::intent::{INTENTS_MAX, PaymentIntent};
 use alloy::primitives::{B256, U256};
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 pub use stated::StatedValue;
 
 /// Field of the body with the encoded transaction.
@@ -50,6 +51,17 @@ const PAYMENT_WORDS: [&str; 8] = [
     "length of the payment reference",
     "payment reference",
 ];
+
+/// Longest time from a broadcast to the expiration of its transaction. The service hands out transactions that expire
+/// after a minute. A broadcast counts towards the maximum of its link for this time, because no node accepts its
+/// transaction afterwards.
+pub const LIFETIME_MAX: TimeDelta = TimeDelta::minutes(5);
+
+/// How long the hash of a broadcast is stored at least.
+pub const KEPT: TimeDelta = TimeDelta::days(1);
+
+/// Maximum number of broadcasts of one account for a link within [`LIFETIME_MAX`].
+const OF_ACCOUNT_MAX: u64 = 5;
 
 /// What a payer who is refused can do.
 const SIGN_AGAIN: &str = "get the calldata again and sign that transaction";
@@ -165,8 +177,17 @@ impl SignedTransaction {
         &self.encoded
     }
 
-    /// Checks that the transaction is one of the steps that its owner would get now, has not expired, and does not
-    /// exceed the fee limit of that step. Errors: what differs (400).
+    /// Checks what needs no node: that the transaction has not expired, expires within [`LIFETIME_MAX`], and has a fee
+    /// limit that some step may have. Errors: what is wrong (400).
+    pub fn check_limits(&self, limits: &FeeLimits, now: DateTime<Utc>) -> Result<(), Refusal> {
+        let mut checks = Checks::new();
+        checks.take(RAW_DATA_HEX, self.check_expiration(now));
+        self.check_fee_limit(limits.approval_sun.max(limits.payment_sun), &mut checks);
+        checks.finish()
+    }
+
+    /// Checks that the transaction is one of the steps that its owner would get now, has not expired, expires within
+    /// [`LIFETIME_MAX`], and does not exceed the fee limit of that step. Errors: what differs (400).
     pub fn require_step(
         &self,
         steps: &PaymentTransactions,
@@ -174,23 +195,39 @@ impl SignedTransaction {
         now: DateTime<Utc>,
     ) -> Result<(), Refusal> {
         let mut checks = Checks::new();
-        let now_ms = u64::try_from(now.timestamp_millis()).unwrap_or_default();
-        if self.transaction.expiration_ms <= now_ms {
-            let at = i64::try_from(self.transaction.expiration_ms).ok();
-            let at = at.and_then(DateTime::from_timestamp_millis).unwrap_or_default();
-            let at = at.to_rfc3339_opts(SecondsFormat::Millis, true);
-            checks.fail(
-                RAW_DATA_HEX,
-                format!("must not have expired, and expired at {at}: {SIGN_AGAIN}"),
-            );
-        }
+        checks.take(RAW_DATA_HEX, self.check_expiration(now));
         let cap = checks.take(RAW_DATA_HEX, self.fee_limit_of_step(steps, limits));
+        if let Some(cap) = cap {
+            self.check_fee_limit(cap, &mut checks);
+        }
+        checks.finish()
+    }
+
+    fn check_fee_limit(&self, cap: u64, checks: &mut Checks) {
         let fee_limit = self.transaction.fee_limit_sun;
-        if let Some(cap) = cap.filter(|cap| fee_limit > *cap) {
+        if fee_limit > cap {
             let sentence = format!("must have a fee_limit of at most {cap} sun for this step, and has {fee_limit} sun");
             checks.fail(RAW_DATA_HEX, sentence);
         }
-        checks.finish()
+    }
+
+    /// Errors: the transaction has expired, or expires too late.
+    fn check_expiration(&self, now: DateTime<Utc>) -> Result<(), String> {
+        let text = |at: DateTime<Utc>| at.to_rfc3339_opts(SecondsFormat::Millis, true);
+        let expiration_ms = self.transaction.expiration_ms;
+        let at = i64::try_from(expiration_ms).ok();
+        let at = at.and_then(DateTime::from_timestamp_millis);
+        let stated = at.map_or_else(|| format!("{expiration_ms} ms"), text);
+        let latest = now + LIFETIME_MAX;
+        match at {
+            Some(at) if at <= now => Err(format!("must not have expired, and expired at {stated}: {SIGN_AGAIN}")),
+            Some(at) if at <= latest => Ok(()),
+            _ => Err(format!(
+                "must expire within {} minutes, at {} at the latest, and expires at {stated}: {SIGN_AGAIN}",
+                LIFETIME_MAX.num_minutes(),
+                text(latest)
+            )),
+        }
     }
 
     /// The fee limit of the step that this transaction is. Errors: how it differs from the steps.
@@ -244,9 +281,46 @@ impl SignedTransaction {
     }
 }
 
-/// Whether a transaction that expires at a time may still pay. `credited_until` is the time of a final block up to which
-/// all payments are credited. The chain compares the expiration with the time of the previous block, so the first block
-/// from this time on may still contain the transaction.
+/// Checks whether one more transaction of an account may be broadcast for a link. `recent` are the broadcasts of the
+/// link within [`LIFETIME_MAX`].
+///
+/// Errors: too many, of the link or of the account (429 with the seconds until one more is accepted). The owner of the
+/// link may broadcast more than others.
+pub fn admit_another(
+    recent: &[PaymentIntent],
+    account: Address,
+    is_of_owner: bool,
+    now: DateTime<Utc>,
+) -> Result<(), Refusal> {
+    let of_link_max = if is_of_owner { 2 * INTENTS_MAX } else { INTENTS_MAX };
+    let of_account = recent.iter().filter(|known| known.payer == Some(account));
+    let (max, whose, wait_s) = if let Some(wait_s) = seconds_left(recent.iter(), of_link_max, now) {
+        (of_link_max, "", wait_s)
+    } else if let Some(wait_s) = seconds_left(of_account, OF_ACCOUNT_MAX, now) {
+        (OF_ACCOUNT_MAX, " of this account", wait_s)
+    } else {
+        return Ok(());
+    };
+    let sentence = format!(
+        "{max} transactions{whose} were already broadcast for this secure payment within {} minutes: retry after the \
+         number of seconds in Retry-After; the wallet can still send its transactions itself",
+        LIFETIME_MAX.num_minutes()
+    );
+    Err(Refusal::new(RefusalKind::TooMany, sentence).after(wait_s))
+}
+
+/// Seconds until fewer than `max` broadcasts count; `None` if fewer count now.
+fn seconds_left<'a>(counted: impl Iterator<Item = &'a PaymentIntent>, max: u64, now: DateTime<Utc>) -> Option<u32> {
+    let mut times: Vec<DateTime<Utc>> = counted.map(|known| known.created_at).collect();
+    times.sort_unstable();
+    let surplus = times.len().checked_sub(usize::try_from(max).ok()?)?;
+    let left = *times.get(surplus)? + LIFETIME_MAX - now;
+    Some(u32::try_from(left.num_seconds() + 1).unwrap_or(1))
+}
+
+/// Whether a transaction that expires at a time may still pay. `credited_until` is the time of a final block up to
+/// which all payments are credited. The chain compares the expiration with the time of the previous block, so the first
+/// block from this time on may still contain the transaction.
 pub fn may_arrive(expires_at: DateTime<Utc>, credited_until: Option<DateTime<Utc>>) -> bool {
     credited_until.is_none_or(|credited_until| credited_until <= expires_at)
 }

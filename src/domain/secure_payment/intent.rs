@@ -13,7 +13,7 @@ use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
 
 /// Maximum number of reports of one kind for a secure payment. Anyone with its token can report payments, so its owner
-/// may report twice as many.
+/// may report twice as many. Broadcasts count only for a few minutes.
 pub const INTENTS_MAX: u64 = 20;
 
 /// Chain and token with which a payer wants to pay.

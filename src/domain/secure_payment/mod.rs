@@ -228,11 +228,11 @@ impl SecurePayment {
     /// lookup, however long they take.
     pub fn in_flight_until(&self, signs: PaymentSigns, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let since = if signs.is_seen { Some(now) } else { self.hinted_at };
-        let hinted = since
-            .filter(|at| is_within(*at, HINT_LASTS, now))
-            .map(|at| at + HINT_LASTS);
+        // No stored time may make a link unreadable.
+        let end = |at: DateTime<Utc>| at.checked_add_signed(HINT_LASTS).unwrap_or(at);
+        let hinted = since.filter(|at| is_within(*at, HINT_LASTS, now)).map(end);
         let after_lock = self.lock.as_ref().and_then(|lock| lock.warn_until(now));
-        let broadcast = signs.broadcast_until.map(|at| now.max(at + HINT_LASTS));
+        let broadcast = signs.broadcast_until.map(|at| now.max(end(at)));
         hinted
             .max(broadcast)
             .max(self.attempts.warn_until(&[], now))
@@ -397,6 +397,12 @@ pub(crate) mod tests {
         let until = |second| link(Pending).in_flight_until(signs, at(second));
         assert_eq!((until(10), until(189)), (Some(at(190)), Some(at(190))));
         assert_eq!(until(500), Some(at(500)), "the chain lags");
+        let last = PaymentSigns {
+            broadcast_until: Some(DateTime::<Utc>::MAX_UTC),
+            ..signs
+        };
+        let until = link(Pending).in_flight_until(last, at(10));
+        assert_eq!(until, Some(DateTime::<Utc>::MAX_UTC), "no later time exists");
     }
 
     #[test]

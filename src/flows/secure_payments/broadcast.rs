@@ -5,14 +5,18 @@ use super::{access, open::LinkVisit, opened::OpenedLink, pay};
 use crate::{
     ctx::Ctx,
     domain::{
+        address::Address,
         caller::PlatformCaller,
+        elapsed::period,
         ids::IntentId,
         refusal::{Refusal, RefusalKind},
         secure_payment::{
             SecurePayment,
             access::LinkPayer,
-            broadcast::{BroadcastOutcome, RAW_DATA_HEX, SentTransaction, SignedTransaction},
-            intent::{INTENTS_MAX, IntentKind, IntentState, PaymentIntent, Source},
+            broadcast::{
+                BroadcastOutcome, KEPT, LIFETIME_MAX, RAW_DATA_HEX, SentTransaction, SignedTransaction, admit_another,
+            },
+            intent::{IntentKind, IntentState, PaymentIntent, Source},
         },
     },
     flows::{
@@ -38,14 +42,15 @@ pub struct BroadcastTransaction {
 }
 
 /// Checks a signed transaction, stores its hash and broadcasts exactly the checked bytes. A transaction whose hash is
-/// stored is only broadcast again: its call was checked before, and the nodes decide whether it has expired.
+/// stored is only broadcast again: its call was checked before, and the nodes decide whether it has expired. The hash
+/// of a new transaction that the nodes refuse is deleted.
 ///
 /// Errors:
 /// - 403: the link is paid or can no longer be paid; no transactions are broadcast on its network; or the owner of the
 ///   transaction may not pay it.
 /// - 400: the transaction is malformed, not signed by its owner, or none of the steps that its owner would get now; or
 ///   every node that responds refuses it.
-/// - 429: too many transactions were broadcast for the link.
+/// - 429: too many transactions were broadcast for the link, or of the account, within a few minutes.
 /// - 502: no node responds.
 ///
 /// Source: interface §4.7; rules P.3.7.
@@ -58,9 +63,13 @@ pub async fn run(
     require_payable(&opened.payment, opened.now)?;
     let network = opened.payment.network;
     let broadcast = ctx.partners.chains.broadcasts.get(&network).ok_or_else(|| {
-        let sentence = "This service broadcasts no transactions on the network of this secure payment: the wallet \
-                        sends its transactions itself";
-        Refusal::forbidden(sentence)
+        Refusal::forbidden(if ctx.partners.chains.followed.contains_key(&network) {
+            "This service broadcasts no transactions on the network of this secure payment: the wallet sends its \
+             transactions itself"
+        } else {
+            "The network of this secure payment is not enabled on this service now, so it would not notice a payment: \
+             do not pay, and ask the operator"
+        })
     })?;
     let signed = sent.check()?;
     let payer = LinkPayer {
@@ -77,22 +86,33 @@ pub async fn run(
             source: None,
             is_safe: false,
         };
-        let steps = pay::due_steps(ctx, opened, &visit, caller).await.map_err(by_body)?;
-        signed.require_step(&steps, &ctx.payments.fee_limits, ctx.clock.now())?;
+        // The clock of this machine may be behind the chain.
+        let now = opened.credited_until(ctx).await?.max(Some(ctx.clock.now()));
+        let now = now.unwrap_or_else(|| ctx.clock.now());
+        signed.check_limits(&ctx.payments.fee_limits, now)?;
+        let steps = pay::due_steps(ctx, opened, &visit, caller).await;
+        let steps = steps.map_err(|error| by_body(error, signed.owner()))?;
+        signed.require_step(&steps, &ctx.payments.fee_limits, now)?;
         expires_at = signed.payment_expires_at(&steps);
     }
     // A call that gets no permit stores nothing.
     let _permit = permit(ctx, opened, caller).await?;
-    if !is_known {
-        keep(ctx, opened, &signed, expires_at, caller).await?;
-    }
-    // The hash is stored before any node gets the transaction. Nothing is stored afterwards.
+    let is_kept = !is_known && keep(ctx, opened, &signed, expires_at, caller).await?;
+    // The hash is stored before any node gets the transaction.
     let outcome = broadcast.broadcast(&signed).await;
     crate::fail_at(STEP, "sent");
     let is_repeated = match outcome {
         BroadcastOutcome::Accepted => false,
         BroadcastOutcome::AlreadyKnown => true,
-        BroadcastOutcome::Refused(reason) => return Err(Refusal::invalid(reason.sentence()).into()),
+        BroadcastOutcome::Refused(reason) => {
+            // A refused repetition proves nothing: the nodes may have accepted the transaction before. If the process
+            // dies here, the hash stays until it expires.
+            if is_kept {
+                let writer = ctx.db.writer();
+                store::secure_payments::delete_broadcast(writer, &opened.payment, &signed.tx_id()).await?;
+            }
+            return Err(Refusal::invalid(reason.sentence()).into());
+        }
         BroadcastOutcome::Unavailable => {
             let sentence =
                 format!("No node of {network} takes transactions now; send the same signed transaction again");
@@ -105,11 +125,13 @@ pub async fn run(
     })
 }
 
-/// Converts a refusal that is about the payer to one with the field of the body that names the payer.
-fn by_body(mut error: FlowError) -> FlowError {
+/// Converts a refusal that is about the payer to one with the field of the body that contains the payer. The message
+/// names the payer, because the field contains more than the payer.
+fn by_body(mut error: FlowError, owner: Address) -> FlowError {
     if let FlowError::Refused(refusal) = &mut error {
         for wrong in refusal.fields.iter_mut().filter(|wrong| wrong.field == "wallet") {
             RAW_DATA_HEX.clone_into(&mut wrong.field);
+            wrong.message = format!("the owner {owner} {}", wrong.message);
         }
     }
     error
@@ -138,20 +160,22 @@ async fn permit(ctx: &Ctx, opened: &OpenedLink, caller: Option<&PlatformCaller>)
     Ok(Some(permit))
 }
 
-/// Stores the hash of a transaction. A payment, which expires at `expires_at`, is in flight until it can no longer arrive.
-/// A second call with the same transaction changes nothing.
+/// Stores the hash of a transaction, and deletes old ones of the link. A payment, which expires at `expires_at`, is in
+/// flight until it can no longer arrive. A second call with the same transaction changes nothing. Returns whether this
+/// call stored the hash.
 async fn keep(
     ctx: &Ctx,
     opened: &OpenedLink,
     signed: &SignedTransaction,
     expires_at: Option<DateTime<Utc>>,
     caller: Option<&PlatformCaller>,
-) -> FlowResult<()> {
+) -> FlowResult<bool> {
     let is_of_owner = caller.is_some_and(|caller| opened.is_of(caller));
     let now = ctx.clock.now();
     let first = opened.requests.first();
     let currency = first.and_then(|request| ctx.catalogue.find(&request.terms.payment_currency));
     let currency = currency.ok_or_else(|| Fault(anyhow!("a link has no known currency")))?;
+    let credited_until = opened.credited_until(ctx).await?;
     let tx = ctx.db.begin(STEP).await?;
     let (platform, id) = (&opened.payment.origin.platform, &opened.payment.id);
     let present = store::secure_payments::lock_one(&tx, platform, id).await?;
@@ -160,9 +184,11 @@ async fn keep(
     let (network, hash) = (present.network, signed.tx_id());
     let known = store::secure_payments::find_intent(&tx, &present, network, &hash).await?;
     if known.as_ref().is_some_and(|known| known.kind == IntentKind::Broadcast) {
-        return Ok(());
+        return Ok(false);
     }
-    admit_another(&tx, &present, is_of_owner).await?;
+    let recent = store::secure_payments::list_broadcasts(&tx, &present, period(LIFETIME_MAX, now)).await?;
+    admit_another(&recent, signed.owner(), is_of_owner, now)?;
+    store::secure_payments::delete_broadcasts(&tx, &present, now - KEPT, credited_until).await?;
     let new = || (IntentId(ctx.ids.ulid()), now);
     // A payer may have reported the hash before.
     let (id, created_at) = known
@@ -192,18 +218,6 @@ async fn keep(
         store::secure_payments::insert_intent(&tx, &present, &intent).await?;
     }
     crate::fail_at(STEP, "inserted");
-    Ok(tx.commit().await?)
-}
-
-/// Errors: too many transactions were broadcast (429). The owner of the link can broadcast more than others.
-async fn admit_another(conn: &impl Sealing, payment: &SecurePayment, is_of_owner: bool) -> FlowResult<()> {
-    let limit = if is_of_owner { 2 * INTENTS_MAX } else { INTENTS_MAX };
-    if store::secure_payments::count_intents(conn, payment, IntentKind::Broadcast).await? < limit {
-        return Ok(());
-    }
-    let sentence = format!(
-        "{limit} transactions were already broadcast for this secure payment; the wallet can still send its \
-         transactions itself"
-    );
-    Err(Refusal::new(RefusalKind::TooMany, sentence).into())
+    tx.commit().await?;
+    Ok(true)
 }
