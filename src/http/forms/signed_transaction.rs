@@ -2,7 +2,7 @@
 
 use crate::{
     domain::secure_payment::broadcast::{SentTransaction, StatedValue},
-    http::forms::{reason::shorten_name, shape::shape, text::text, unsigned::TronContract},
+    http::forms::{reason::shorten_name, shape::shape, text::text},
 };
 use poem_openapi::{
     Object,
@@ -38,6 +38,52 @@ text! {
         example: "07407dcd637c679dbfbcee9ca4b9b03ddf771770f4176137df857d6aa5ebf5bd",
         hint: "must be a transaction hash of 64 hexadecimal digits, without 0x",
     }
+    /// Bytes of the call of a contract; there may be none.
+    CallDataText {
+        pattern: "^[a-fA-F0-9]*$",
+        length_max: 8192,
+        example: "095ea7b30000000000000000000000001b6ca35d39842cf8fbe49000653a1505412da659000000000000000000000000\
+                  00000000000000000000000000000000000fa3e8",
+        hint: "must be at most 8192 hexadecimal digits, without 0x",
+    }
+    /// An address as nodes write it, in hexadecimal digits, or as wallets write it with `visible`, in Base58.
+    TronAccountText {
+        pattern: "^(41[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33})$",
+        length_max: 42,
+        example: "41a3c311eb2df8e1387e3942c997723daab9138e81",
+        hint: "must be a Tron address: 41 and 40 hexadecimal digits, or 34 Base58 characters that begin with T",
+    }
+}
+
+/// The call of a contract in the JSON form of a signed transaction. Its texts may have the forms of nodes or wallets.
+#[derive(Debug, Clone, Object)]
+pub struct TronContractCallJson {
+    /// Encoded call
+    pub data: Option<CallDataText>,
+    /// Account that signs
+    pub owner_address: TronAccountText,
+    /// Called contract. Example: `TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t`
+    pub contract_address: TronAccountText,
+}
+
+/// Parameter of a contract in the JSON form of a signed transaction.
+#[derive(Debug, Clone, Object)]
+pub struct TronContractParameterJson {
+    /// The call
+    pub value: TronContractCallJson,
+    /// Type of the call. Example: `type.googleapis.com/protocol.TriggerSmartContract`
+    #[oai(validator(max_length = 64))]
+    pub type_url: String,
+}
+
+/// Contract in the JSON form of a signed transaction.
+#[derive(Debug, Clone, Object)]
+pub struct TronContractJson {
+    /// Parameter of the contract
+    pub parameter: TronContractParameterJson,
+    /// Type of the contract. Example: `TriggerSmartContract`
+    #[oai(rename = "type", validator(max_length = 64))]
+    pub kind: String,
 }
 
 /// The JSON form of a transaction. The schema requires only one of its members, because the encoding decides and every
@@ -54,7 +100,7 @@ const TRANSACTION_JSON: &str = "TronTransactionJson";
 shape! {
     TransactionJson, TRANSACTION_JSON, { MetaSchemaRef::Reference(TRANSACTION_JSON.to_owned()) },
     |registry: &mut Registry| {
-        TronContract::register(registry);
+        TronContractJson::register(registry);
         registry.create_schema::<Self, _>(TRANSACTION_JSON.to_owned(), |_| transaction_schema());
     }
 }
@@ -62,7 +108,7 @@ shape! {
 fn transaction_schema() -> MetaSchema {
     let mut contract = MetaSchema::new("array");
     contract.description = Some("The contract call");
-    contract.items = Some(Box::new(TronContract::schema_ref()));
+    contract.items = Some(Box::new(TronContractJson::schema_ref()));
     contract.min_items = Some(1);
     contract.max_items = Some(16);
     contract.example = Some(stated_example()["contract"].clone());
