@@ -7,6 +7,9 @@ use std::time::Duration;
 /// Seconds after which a caller should retry when due deliveries have reached their cap.
 const DUE_RETRY_AFTER_S: u32 = 10;
 
+/// Seconds after which a caller should retry when open event streams have reached their cap.
+const STREAMS_RETRY_AFTER_S: u32 = 1;
+
 /// Seconds after which a caller should retry when open requests have reached their cap.
 const OPEN_RETRY_AFTER_S: u32 = 60;
 
@@ -154,7 +157,7 @@ impl Caps {
         }
         let cap = self.event_streams;
         let message = format!("The limit is {cap} open event streams (caps.event_streams); close a stream first");
-        Err(Refusal::new(RefusalKind::TooMany, message))
+        Err(Refusal::new(RefusalKind::TooMany, message).after(STREAMS_RETRY_AFTER_S))
     }
 
     /// Checks whether an owner with this number of due deliveries may request replays and tests. Errors: the cap is

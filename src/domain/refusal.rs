@@ -1,6 +1,6 @@
 //! How a rule rejects an operation: a kind that the caller can act on, and messages that name the field.
 
-use super::child_failure::BlockedChildren;
+use super::{child_failure::BlockedChildren, wire_text::wire_text};
 
 /// Kinds of refusals, by what the caller can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,22 @@ pub enum RefusalKind {
     TooMany,
     /// A node or partner did not respond.
     Upstream,
+}
+
+wire_text! {
+    /// Reasons that programs have to recognise: all values of `code` in error responses.
+    pub enum RefusalCode {
+        /// Links keep a multicall from being created or paid.
+        MulticallFailed = "multicall_validation_failed",
+        /// The wallet that is connected to a payment page is a Safe.
+        SafeWallet = "safe_wallet",
+        /// The account of the payer does not exist on Tron.
+        AccountNotActivated = "account_not_activated",
+        /// The issuer of the token has frozen the account of the payer on Tron.
+        PayerBlacklisted = "payer_blacklisted",
+        /// The estimated network fee on Tron is above the limit of the service.
+        FeeLimitExceeded = "fee_limit_exceeded",
+    }
 }
 
 /// One wrong field of the input.
@@ -58,8 +74,8 @@ pub struct Refusal {
     pub retry_after_s: Option<u32>,
     /// How to resolve the problem, if the fixed message does not say so.
     pub hint: Option<&'static str>,
-    /// Machine-readable code, if programs have to recognise the reason.
-    pub code: Option<&'static str>,
+    /// The code, if programs have to recognise the reason.
+    pub code: Option<RefusalCode>,
     /// The links that block a multicall.
     pub blocked: Option<Box<BlockedChildren>>,
 }
@@ -86,6 +102,7 @@ impl Refusal {
     /// Rejects a multicall because of its links. Source: rules P.3.7.
     pub fn blocked(blocked: BlockedChildren) -> Self {
         Self {
+            code: Some(RefusalCode::MulticallFailed),
             blocked: Some(Box::new(blocked)),
             ..Self::invalid("Multicall validation failed")
         }
@@ -141,9 +158,9 @@ impl Refusal {
         self
     }
 
-    /// Adds a machine-readable code.
+    /// Adds a code.
     #[must_use]
-    pub fn with_code(mut self, code: Option<&'static str>) -> Self {
+    pub fn with_code(mut self, code: Option<RefusalCode>) -> Self {
         self.code = code;
         self
     }

@@ -6,7 +6,8 @@
 use crate::{
     domain::{
         child_failure::{BlockedChildren, ChildFacts, ChildFailure},
-        refusal::{FieldError, Refusal, RefusalKind},
+        paying::prepared::PayerFlaw,
+        refusal::{FieldError, Refusal, RefusalCode, RefusalKind},
     },
     flows::FlowError,
     http::{
@@ -61,12 +62,6 @@ const NOT_UTF_8: &str = "must be percent-encoded UTF-8 text";
 const LARGE_BODY: &str = "The body is too large";
 const SLOW_BODY: &str = "The body did not arrive in time";
 
-/// Code of a refused multicall.
-const MULTICALL_CODE: &str = "multicall_validation_failed";
-
-/// Code of the refusal of a Safe that is connected to a payment page.
-const SAFE_CODE: &str = "safe_wallet";
-
 /// Call id used in examples.
 const CALL_ID: &str = "01JZX4T9QK3M7N8P2R5S6V0WYB";
 
@@ -98,10 +93,14 @@ pub struct ErrorBody {
     /// The wrong fields, when the input was rejected: at most the first 1000, and `hint` says if there are more.
     #[oai(skip_serializing_if_is_none, validator(max_items = 1000))]
     pub errors: Option<Vec<ErrorDetail>>,
-    /// Machine-readable error code, if there is one.
+    /// Code of some errors, for programs; later versions may add codes. `multicall_validation_failed`: `failures` lists
+    /// the links that keep a multicall from being created or paid. `safe_wallet`: the wallet that is connected to a
+    /// payment page is a Safe. `account_not_activated`: the account of the payer does not exist on Tron.
+    /// `payer_blacklisted`: the issuer of the token has frozen the account of the payer on Tron. `fee_limit_exceeded`:
+    /// the estimated network fee on Tron is above the limit of the service.
     #[oai(skip_serializing_if_is_none, validator(max_length = 64, pattern = "^[a-z][a-z_]*$"))]
     pub code: Option<String>,
-    /// How to resolve the error.
+    /// How to resolve the error. Example: `Wait the number of seconds in Retry-After, then call less often`
     #[oai(skip_serializing_if_is_none, validator(max_length = 1000))]
     pub hint: Option<String>,
     /// Status of a secure payment that is paid, `completed`, or that a Safe is about to pay, `pending`. Example: `completed`
@@ -259,20 +258,7 @@ pub struct ErrorDetail {
 
 impl Example for ErrorBody {
     fn example() -> Self {
-        Self {
-            status_code: 400,
-            message: VALIDATION.to_owned(),
-            error: "Bad Request".to_owned(),
-            errors: Some(vec![ErrorDetail::example()]),
-            code: Some("validation_failed".to_owned()),
-            hint: Some("Correct the listed fields and send the call again".to_owned()),
-            status: None,
-            branding: None,
-            request_statuses: None,
-            failures: None,
-            cap: None,
-            request_id: Some(CALL_ID.to_owned()),
-        }
+        Problem::from(PayerFlaw::NotActivated.refusal("wallet")).body(Some(CALL_ID))
     }
 }
 
@@ -303,8 +289,8 @@ pub struct Problem {
     pub link: Option<Box<LinkProgress>>,
     /// The links that block a multicall.
     pub multicall: Option<Box<BlockedMulticall>>,
-    /// Machine-readable code.
-    pub code: Option<&'static str>,
+    /// The code, if programs have to recognise the reason.
+    pub code: Option<RefusalCode>,
 }
 
 impl Problem {
@@ -368,7 +354,7 @@ impl Problem {
             message: self.message.clone(),
             error: self.status.canonical_reason().unwrap_or("Error").to_owned(),
             errors: (!self.fields.is_empty()).then(|| details.collect()),
-            code: self.code.map(str::to_owned),
+            code: self.code.map(|code| code.wire().to_owned()),
             hint: hint.map(str::to_owned),
             status: self.link.as_ref().map(|link| link.status.to_owned()),
             branding: None,
@@ -418,9 +404,10 @@ impl From<Refusal> for Problem {
         problem.fields = refusal.fields;
         problem.hint = refusal.hint.map(Cow::Borrowed);
         problem.multicall = refusal.blocked.map(|children| Box::new(blocked(&children)));
-        problem.code = refusal.code.or(problem.multicall.as_ref().map(|_| MULTICALL_CODE));
+        problem.code = refusal.code;
         if status == StatusCode::TOO_MANY_REQUESTS {
-            problem.retry_after_s = Some(refusal.retry_after_s.map_or(1, u64::from));
+            // Without a number of seconds, waiting does not help.
+            problem.retry_after_s = refusal.retry_after_s.map(u64::from);
         }
         problem
     }
@@ -626,7 +613,8 @@ documented! {
         "Idempotency-Key was already used with a different body; use a new key";
     413 Body "PayloadTooLarge": "The body is larger than the service accepts.", LARGE_BODY;
     423 Declared (LOCKED): "Another payment is in progress.", "Secure payment is in progress";
-    429 Always "TooManyRequests": "Too many calls; Retry-After says when to retry.", TOO_MANY;
+    429 Always "TooManyRequests":
+        "Too many calls; Retry-After says when to retry. Without this header, waiting does not help.", TOO_MANY;
     500 Always "InternalServerError":
         "Unexpected failure; the operator can find it in the log by the id of the call.", INTERNAL;
     502 Declared (BAD_GATEWAY) "BadGateway": "A node or a partner of this service returned no usable response.",
@@ -677,15 +665,27 @@ impl DocumentedStatus {
         matches!(self.when, ReturnCondition::Secured)
     }
 
-    /// Description of the status for an operation that declares messages of its own. Only a 409 has such a description,
-    /// which depends on whether the operation takes an `Idempotency-Key`; `None` for every status other than 409.
-    pub(in crate::http) fn about_state(&self, is_repeatable: bool) -> Option<&'static str> {
-        (self.bit == s::CONFLICT).then_some(if is_repeatable {
-            "The current state does not allow this; or the Idempotency-Key was used with a different body, or the \
-                 first call with this key is still in progress."
-        } else {
-            "The current state does not allow this."
-        })
+    /// Description of the status for an operation that declares messages of its own: for a 409, which depends on whether
+    /// the operation takes an `Idempotency-Key`, and for a 400 if one of the messages names no field. Every other status
+    /// keeps its usual description.
+    pub(in crate::http) fn own_meaning(&self, is_repeatable: bool, names_no_field: bool) -> Option<&'static str> {
+        match self.bit {
+            s::CONFLICT if is_repeatable => Some(
+                "The current state does not allow this; or the Idempotency-Key was used with a different body, or the \
+                 first call with this key is still in progress.",
+            ),
+            s::CONFLICT => Some("The current state does not allow this."),
+            s::BAD_REQUEST if names_no_field => Some(
+                "The input is invalid, and `errors` lists every wrong field; or the call is refused for the reason in \
+                 `message`, without `errors`.",
+            ),
+            _ => None,
+        }
+    }
+
+    /// Whether the status is 400, whose response lists the wrong fields.
+    pub(in crate::http) fn is_about_input(&self) -> bool {
+        self.bit == s::BAD_REQUEST
     }
 
     /// Whether the status is 429, the status of rate limits.
@@ -693,7 +693,7 @@ impl DocumentedStatus {
         self.message == TOO_MANY
     }
 
-    /// Whether the response carries `Retry-After`.
+    /// Whether the response can carry `Retry-After`.
     pub(in crate::http) fn says_when(&self) -> bool {
         matches!(self.status, 429 | 503)
     }
@@ -744,6 +744,7 @@ impl DocumentedStatus {
     pub(in crate::http) fn multicall_example(&self, sentence: &str) -> Value {
         let status = StatusCode::from_u16(self.status).unwrap_or_default();
         let mut problem = Problem::new(status, sentence);
+        problem.code = Some(RefusalCode::MulticallFailed);
         let failure = ChildFailure {
             position: Some(0),
             token: CHILD.to_owned(),
@@ -906,7 +907,9 @@ pub(in crate::http) fn no_coding() -> Problem {
 pub(in crate::http) fn safe_wallet() -> Problem {
     let sentence = "must be no Safe: the payment page cannot pay from a Safe; use the calldata of \
                     /v2/secure-payments/{token}/pay with isSafe=true";
-    Refusal::field("wallet", sentence).with_code(Some(SAFE_CODE)).into()
+    Refusal::field("wallet", sentence)
+        .with_code(Some(RefusalCode::SafeWallet))
+        .into()
 }
 
 /// 413.

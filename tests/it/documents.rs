@@ -5,6 +5,7 @@ use crate::support::{
     contract::{committed, documents, executable, flaws, resolved},
     requests::fau,
 };
+use prs::domain::refusal::RefusalCode;
 use regex::Regex;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -264,6 +265,87 @@ fn errors_for_caps_invites_and_stored_responses_are_documented() {
             .as_str()
             .expect("a text");
         assert!(!about.contains("key"), "{id} takes no Idempotency-Key: {about}");
+    }
+}
+
+#[test]
+fn every_code_that_is_sent_is_documented() {
+    let guide = include_str!("../../docs/guides/errors-and-idempotency.md");
+    for document in documents() {
+        let schema = &document["components"]["schemas"]["ErrorBody"];
+        let description = schema["properties"]["code"]["description"].as_str().expect("text");
+        for code in RefusalCode::ALL {
+            let code = format!("`{}`", code.wire());
+            assert!(description.contains(&code), "{code} in {description}");
+            assert!(guide.contains(&format!("| {code} |")), "{code} in the guide");
+        }
+        let example = schema["example"]["code"].as_str().and_then(RefusalCode::from_wire);
+        assert!(example.is_some(), "{schema}");
+        each(document, &mut |value| {
+            if value["statusCode"].is_u64() {
+                let code = value["code"].as_str();
+                assert!(
+                    code.is_none_or(|code| RefusalCode::from_wire(code).is_some()),
+                    "{value}"
+                );
+            }
+        });
+    }
+}
+
+#[test]
+fn refusals_without_fields_are_documented() {
+    let paths = &documents()[0]["paths"];
+    for (path, method, status, message) in [
+        (
+            "/v2/secure-payments/{token}/tron/broadcast",
+            "post",
+            "400",
+            "The chain does not have the block",
+        ),
+        (
+            "/v2/secure-payments/{token}/tron/broadcast",
+            "post",
+            "502",
+            "No node of tron takes transactions now",
+        ),
+        (
+            "/v2/secure-payments/{token}/pay",
+            "get",
+            "400",
+            "The energy of the payment on tron costs",
+        ),
+        (
+            "/v2/request/{requestId}/pay",
+            "get",
+            "400",
+            "The energy of the payment on tron costs",
+        ),
+    ] {
+        let answer = resolved(&documents()[0], &paths[path][method]["responses"][status]);
+        let media = &answer["content"]["application/json"];
+        let one = media.get("example").into_iter();
+        let several = media["examples"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(_, example)| &example["value"]);
+        let examples: Vec<_> = one.chain(several).collect();
+        let told = examples.iter().find(|example| {
+            example["message"]
+                .as_str()
+                .is_some_and(|text| text.starts_with(message))
+        });
+        assert!(
+            told.is_some_and(|told| told["errors"].is_null()),
+            "{path} {status}: {answer}"
+        );
+        if status == "400" {
+            let lists = |example: &&&Value| example["errors"].is_array();
+            assert_eq!(examples.iter().filter(lists).count(), 1, "{path}: {answer}");
+            let description = answer["description"].as_str().expect("text");
+            assert!(description.ends_with("without `errors`."), "{path}: {description}");
+        }
     }
 }
 

@@ -41,6 +41,13 @@ fn is_shown(response: &Value, answer: &Answer) -> bool {
         .any(|example| facts(example) == facts(&sent))
 }
 
+/// Whether only a chain of Tron provokes the error: see `tron_pay` and `tron_broadcast`.
+fn is_of_tron(example: &Value) -> bool {
+    let message = example["message"].as_str().unwrap_or_default();
+    let begins = ["The energy of the payment on tron", "The chain does not have the block"];
+    begins.iter().any(|begin| message.starts_with(begin))
+}
+
 struct Stage {
     app: TestApp,
     credentials: BTreeMap<&'static str, String>,
@@ -136,25 +143,26 @@ async fn every_error_response_matches_its_documentation() {
             if response.is_null() {
                 continue;
             }
-            let shown = &response["content"]["application/json"]["example"];
-            assert!(shown.is_object(), "{name} {status}");
+            assert!(!shown(response).is_empty(), "{name} {status}");
             // Only the report of a Safe for a multicall is refused like this: see `multicalls`.
             if name == "recordSecurePaymentIntent" && status == 400 {
                 continue;
             }
-            let (mut path, body) = match status {
-                400 => wrong_call(operation, shown),
-                _ => lost_call(operation),
-            };
-            let asked = ASKED.iter().find(|(asked, at, _)| *asked == name && *at == status);
-            if let Some((.., query)) = asked {
-                path.push_str(query);
+            for shown in shown(response).into_iter().filter(|shown| !is_of_tron(shown)) {
+                let (mut path, body) = match status {
+                    400 => wrong_call(operation, shown),
+                    _ => lost_call(operation),
+                };
+                let asked = ASKED.iter().find(|(asked, at, _)| *asked == name && *at == status);
+                if let Some((.., query)) = asked {
+                    path.push_str(query);
+                }
+                let answer = stage.send(operation, &path, &body).await;
+                if facts(&answer.json()) != facts(shown) {
+                    surprises.push(format!("{name} {path} {body}: shows {shown}, sends {}", answer.text));
+                }
+                count += 1;
             }
-            let answer = stage.send(operation, &path, &body).await;
-            if facts(&answer.json()) != facts(shown) {
-                surprises.push(format!("{name} {path} {body}: shows {shown}, sends {}", answer.text));
-            }
-            count += 1;
         }
     }
     assert!(surprises.is_empty(), "{}", surprises.join("\n"));

@@ -6,7 +6,7 @@ use crate::domain::{
     address::Address,
     amount::format_units,
     network::Network,
-    refusal::Refusal,
+    refusal::{Refusal, RefusalCode},
     tron::{ReferenceBlock, TronCall, TronTransaction},
 };
 use alloy::primitives::U256;
@@ -114,8 +114,8 @@ impl PayerFlaw {
     /// The refusal of a call that names the payer in this field.
     pub fn refusal(&self, field: &str) -> Refusal {
         let code = match self {
-            Self::NotActivated => Some("account_not_activated"),
-            Self::Blocked => Some("payer_blacklisted"),
+            Self::NotActivated => Some(RefusalCode::AccountNotActivated),
+            Self::Blocked => Some(RefusalCode::PayerBlacklisted),
             Self::ApprovalReverts(_) | Self::PaymentReverts(_) => None,
         };
         Refusal::field(field, self.to_string()).with_code(code)
@@ -248,7 +248,7 @@ pub struct OverLimit {
 
 impl From<OverLimit> for Refusal {
     fn from(error: OverLimit) -> Self {
-        Self::invalid(error.to_string()).with_code(Some("fee_limit_exceeded"))
+        Self::invalid(error.to_string()).with_code(Some(RefusalCode::FeeLimitExceeded))
     }
 }
 

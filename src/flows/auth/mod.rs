@@ -68,7 +68,7 @@ impl From<PasswordError> for FlowError {
         match error {
             PasswordError::Busy => {
                 let message = "Too many sign-ins are in progress; retry shortly";
-                Self::Refused(Refusal::new(RefusalKind::TooMany, message))
+                Self::Refused(Refusal::new(RefusalKind::TooMany, message).after(1))
             }
             PasswordError::Broken(error) => Self::Faulted(Fault(error)),
         }

@@ -2,10 +2,10 @@
 //!
 //! Lines at the end of the doc comment of an operation describe its responses, one line for each status: the body of a
 //! success (`201: The new endpoint and its secret`) or the message of an error (`404: Webhook not found`). A status
-//! with several causes has several lines. A 400 without such a line shows the error for one wrong field, derived from
-//! the operation's parameters and body. A line can name its field (`400 firstOnly: …`). A 409 or 423 that reports the
-//! requests of a secure payment names their member (`409 requestStatuses: …`), and so does a 400 that lists the links that
-//! block a multicall (`400 failures: …`). Errors that are the same for every operation are defined once, in the
+//! with several causes has several lines. A line can name its field (`400 firstOnly: …`). Without such a line, a 400
+//! shows the error for one wrong field, derived from the operation's parameters and body. A 409 or 423 that reports the
+//! requests of a secure payment names their member (`409 requestStatuses: …`), and so does a 400 that lists the links
+//! that block a multicall (`400 failures: …`). Errors that are the same for every operation are defined once, in the
 //! components.
 
 use crate::{
@@ -152,6 +152,10 @@ pub(super) fn finish(
             }
             (None, []) => fail(response, failure.example(None, wrong, None), failure),
             (_, [first, further @ ..]) => {
+                let names_no_field = words.iter().any(|own| own.field.is_none());
+                // A message without a field does not replace the list of wrong fields.
+                let is_listed = failure.is_about_input() && names_no_field && !wrong.is_empty();
+                let listed = is_listed.then(|| failure.example(None, wrong, None));
                 fail(response, first.example(failure), failure);
                 let name = if failure.is_about_haste() {
                     Some("haste")
@@ -159,9 +163,10 @@ pub(super) fn finish(
                     (failure.is_about_credentials() && !accepted.is_empty()).then_some("credential")
                 };
                 let shared = name.map(|name| (name, failure.example(None, Vec::new(), hint(failure))));
-                let further: Vec<Value> = further.iter().map(|own| own.example(failure)).collect();
+                let further = further.iter().map(|own| own.example(failure));
+                let further: Vec<Value> = listed.into_iter().chain(further).collect();
                 fail_further(response, further, shared);
-                if let Some(about) = failure.about_state(is_repeatable) {
+                if let Some(about) = failure.own_meaning(is_repeatable, names_no_field) {
                     response["description"] = about.into();
                 }
             }

@@ -36,6 +36,7 @@ impl Payouts {
     /// Next: send the transactions; with `recurrence` also send the signature of the permit to `POST /v2/payouts/recurring/{id}`
     /// Events: `payment.confirmed` once the payment is final
     /// 201: The new request, and the transactions to sign, in order
+    /// 400: The energy of the payment on tron costs an estimated 412.5 TRX, and this service allows at most 300 TRX for it: retry when energy is cheaper, or ask the operator to raise chains.tron.payment_fee_limit_trx
     /// 409: The limit is 1000 live recurring payments per platform (caps.schedules); cancel a recurring payment, or wait until one is completed, or ask the operator for a higher limit
     /// 429: The limit is 100000 open requests and link items per platform, not counting those of its public client IDs (caps.open_requests); cancel requests and withdraw links that will not be paid, or wait until some are paid or expire (a request without a link counts for 30 days, caps.open_request_days), or ask the operator for a higher limit
     #[oai(path = "/payouts", method = "post", operation_id = "createPayout")]

@@ -150,6 +150,7 @@ impl Requests {
     /// Next: send the transactions in their order, then wait for the webhook or read `GET /v2/request/{requestId}`
     /// Events: `payment.confirmed` or `payment.partial` once the payment is final
     /// 200: The transactions to sign, in order, with their metadata
+    /// 400: The energy of the payment on tron costs an estimated 412.5 TRX, and this service allows at most 300 TRX for it: retry when energy is cheaper, or ask the operator to raise chains.tron.payment_fee_limit_trx
     /// 404: Request not found
     #[oai(
         path = "/request/:requestId/pay",

@@ -165,7 +165,7 @@ impl Things {
             None => return Ok(Json(Thing { id: id.0, ..thing() })),
             Some("missing") => RefusalKind::NotFound,
             Some("conflict") => RefusalKind::Conflict,
-            Some("many") => RefusalKind::TooMany,
+            Some("many") => return Err(Refusal::new(RefusalKind::TooMany, "refused").after(1).into()),
             Some("upstream") => RefusalKind::Upstream,
             Some("away") => return Err(FlowError::Unavailable(anyhow::anyhow!("postgres at 10.1.2.3")).into()),
             Some("fault") => return Err(FlowError::Faulted(Fault(anyhow::anyhow!("select * from secrets"))).into()),
