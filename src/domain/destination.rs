@@ -208,16 +208,16 @@ wire_text! {
     }
 }
 
-/// Checks that a wallet can sign the data of a destination instead of signing in. Errors: the wallet is no EVM wallet; the
-/// message names the operation of a signed-in wallet (400).
-pub fn check_signer(wallet: Address, action: SigningAction) -> Result<(), Refusal> {
+/// Checks that a wallet, which the call names in `field`, can sign the data of a destination instead of signing in.
+/// Errors: the wallet is no EVM wallet; the message names the operation of a signed-in wallet (400).
+pub fn check_signer(wallet: Address, action: SigningAction, field: &str) -> Result<(), Refusal> {
     let operation = match (wallet.family(), action) {
         (Family::Evm, _) => return Ok(()),
         (Family::Tron, SigningAction::Add) => "POST /v1/payee-destination",
         (Family::Tron, SigningAction::Deactivate) => "PATCH /v1/payee-destination/deactivate",
     };
-    let message = format!("must be an EVM wallet: a Tron wallet signs in and uses {operation}");
-    Err(Refusal::field("walletAddress", message))
+    let message = format!("must name an EVM wallet: a Tron wallet signs in and uses {operation}");
+    Err(Refusal::field(field, message))
 }
 
 /// Data for a wallet to sign, once.

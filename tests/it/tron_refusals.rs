@@ -50,7 +50,7 @@ const CONTRACT: &str = "must be a wallet: this is the address of a token or paym
 const SAME_CHAIN: &str = "must be absent: Tron payments are same-chain only";
 
 /// The service with Tron and Sepolia, whose nodes are down.
-async fn app() -> TestApp {
+pub(crate) async fn app() -> TestApp {
     let mut settings = settings();
     let tron = ChainSettings {
         api_urls: vec!["http://127.0.0.1:1".to_owned()],
@@ -153,6 +153,13 @@ async fn the_catalogue_of_tron_has_two_tokens_and_the_proxy() {
         routes.with_key().send().await.expect(200)["conversionRoutes"],
         json!([])
     );
+    for path in [
+        "/v2/currencies?id=TRX-tron",
+        "/v2/currencies/TRX-tron/conversion-routes",
+    ] {
+        let unknown = app.get(path).with_key().send().await.expect(404);
+        assert_eq!(unknown["message"], "Token not found", "{path}");
+    }
 }
 
 #[tokio::test]
@@ -343,6 +350,31 @@ async fn calldata_of_a_request_on_tron_takes_neither_chain_nor_evm_wallets() {
 }
 
 #[tokio::test]
+async fn a_bad_wallet_of_a_tron_request_is_named_as_such() {
+    let app = app().await;
+    let id = app.create_request(&usdt("1")).await;
+    let form = "must be a wallet address: 0x and 40 hexadecimal digits, or a Tron address: T and 33 more characters, \
+                in their exact case";
+    for (wallet, sentence) in [
+        (WALLET.to_lowercase().as_str(), form),
+        (&WALLET.to_uppercase(), form),
+        (&WALLET[..33], form),
+        (&format!("{WALLET}2"), form),
+        ("Tether", "Invalid Ethereum address"),
+        ("0x12", "Invalid Ethereum address"),
+        (&format!("t{}", "-".repeat(33)), "Invalid Ethereum address"),
+    ] {
+        let refused = app.get(&format!("/v2/request/{id}/pay?wallet={wallet}")).with_key();
+        let refused = refused.send().await.expect(400);
+        assert_eq!(
+            refused["errors"],
+            json!([{ "field": "wallet", "message": sentence }]),
+            "{wallet}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_link_on_tron_with_invalid_members_is_not_created() {
     let app = app_with_destination().await;
     let fee = |receiver: &str| json!({ "feePercentage": "1", "feeAddress": receiver });
@@ -420,6 +452,18 @@ async fn a_link_on_tron_takes_neither_chain_nor_safe_nor_report() {
         ] {
             let refused = app.open_link(token, &format!("{place}?{query}")).send().await;
             names(&refused, field, begins);
+        }
+    }
+    // The account without a wallet is refused first: with a wallet it would be refused too.
+    for place in ["", "/pay"] {
+        for (query, field, begins) in [
+            ("isSafe=true".to_owned(), "isSafe", safe),
+            (format!("eoaWallet={PAYEE}"), "eoaWallet", smart),
+            (format!("eoaWallet={WALLET}"), "eoaWallet", smart),
+        ] {
+            let refused = app.open_link(&open, &format!("{place}?{query}")).send().await;
+            names(&refused, field, begins);
+            assert_eq!(refused.wrong_fields(), [field], "{place}?{query}");
         }
     }
     let report = |payer: Option<&str>| {
@@ -574,11 +618,30 @@ async fn a_destination_on_tron_is_set_in_a_session_only() {
         let query = format!("walletAddress={WALLET}&action={action}&tokenAddress={USDT}&chainId=728126428");
         let path = format!("/v2/payee-destination/signing-data?{query}");
         let refused = app.get(&path).with_client().send().await;
-        let sentence = format!("must be an EVM wallet: a Tron wallet signs in and uses {operation}");
+        let sentence = format!("must name an EVM wallet: a Tron wallet signs in and uses {operation}");
         names(&refused, "walletAddress", &sentence);
     }
     let wrong = app.get(&format!("/v2/payee-destination?walletAddress={OTHER_CASE}"));
     names(&wrong.with_client().send().await, "walletAddress", CHECKSUM);
+}
+
+#[tokio::test]
+async fn deleting_a_tron_destination_names_the_session_operation() {
+    let app = app_with_destination().await;
+    let known = app.get(&format!("/v2/payee-destination?walletAddress={WALLET}"));
+    let known = known.with_client().send().await.expect(200);
+    let id = known["destinationId"].as_str().expect("an id").to_owned();
+    for id in [id, format!("tron:{WALLET}:{USDT}")] {
+        let path = format!("/v2/payee-destination/{}", id.replace('#', "%23"));
+        let body = json!({ "signature": format!("0x{}", "11".repeat(65)), "nonce": "22".repeat(16) });
+        let refused = app.call(Method::DELETE, &path).with_client().json(&body).send().await;
+        let sentence =
+            "must name an EVM wallet: a Tron wallet signs in and uses PATCH /v1/payee-destination/deactivate";
+        names(&refused, "destinationId", sentence);
+        assert_eq!(refused.wrong_fields(), ["destinationId"]);
+    }
+    let kept = app.get(&format!("/v2/payee-destination?walletAddress={WALLET}"));
+    assert_eq!(kept.with_client().send().await.expect(200), known);
 }
 
 #[tokio::test]

@@ -17,13 +17,15 @@ pub struct CurrencyRoutes {
     pub routes: Vec<Currency>,
 }
 
-/// Finds the routes. A known currency without routes has an empty list. Errors: an unknown currency (404).
+/// Finds the routes. A known currency without routes has an empty list. Errors: an unknown currency, or one that only
+/// pays network fees (404).
 ///
 /// Source: rules P.3.1.
 pub fn run(ctx: &Ctx, currency_id: &str, networks: Option<&[String]>) -> FlowResult<CurrencyRoutes> {
     let invoice = ctx
         .catalogue
         .find(currency_id)
+        .filter(|currency| !currency.only_pays_fees())
         .ok_or_else(|| Refusal::not_found("Token not found"))?;
     let routes = ctx.catalogue.routes(invoice, networks).into_iter().cloned().collect();
     let mut aliases = invoice.aliases.iter();

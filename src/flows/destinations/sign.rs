@@ -49,7 +49,7 @@ pub async fn prepare(
     input: &SigningInput,
 ) -> FlowResult<SigningData> {
     let client = client_of(caller)?.clone();
-    destination::check_signer(wallet, input.action)?;
+    destination::check_signer(wallet, input.action, "walletAddress")?;
     let mut checks = Checks::new();
     let chain_id = input.chain_id.parse().ok();
     let key = match input.action {
@@ -97,9 +97,13 @@ pub async fn add(
 
 /// Deactivates a destination with a signature of its wallet; its row stays.
 ///
-/// Errors: those of [`add`], and a destination that is not active (400). Source: rules P.3.8.
+/// Errors: those of [`add`], a destination of a wallet that cannot sign the data, and a destination that is not active
+/// (400). Source: rules P.3.8.
 pub async fn deactivate(ctx: &Ctx, caller: &PlatformCaller, id: &str, nonce: &str, signature: &str) -> FlowResult<()> {
     let key = key_of(id)?;
+    if let Some(key) = &key {
+        destination::check_signer(key.interop.wallet, SigningAction::Deactivate, "destinationId")?;
+    }
     let data = proven(ctx, caller, SigningAction::Deactivate, nonce, signature).await?;
     if key.is_some_and(|key| key != data.key) {
         return Err(Refusal::field(

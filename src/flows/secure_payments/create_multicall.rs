@@ -53,7 +53,8 @@ pub struct CreatedMulticall {
 /// The new link expires when the first of the links expires.
 ///
 /// Errors (400): there are too many links; a link is unknown, of another platform, repeated, of another creator than the
-/// first one, no single payout, or not payable now; a link is on Tron; or the payments do not fit into one transaction.
+/// first one, no single payout, not payable now, or on a network without batches; or the payments do not fit into one
+/// transaction.
 /// Source: rules P.3.7; decisions D4; decisions D23.
 pub async fn run(
     ctx: &Ctx,

@@ -18,7 +18,7 @@ text! {
         pattern: "^(0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33})$",
         length_max: 42,
         example: "0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C",
-        hint: "must be the contract address of a token: 0x and 40 hexadecimal digits, or a Tron address that begins with T",
+        hint: "must be the contract address of a token: 0x and 40 hexadecimal digits, or a Tron address: T and 33 more characters, in their exact case",
     }
     /// Id of a chain, as digits.
     ChainIdText {

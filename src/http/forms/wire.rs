@@ -31,6 +31,9 @@ use poem_openapi::{
 use serde_json::Value;
 use std::fmt;
 
+/// Fewest characters of a text that looks like a Tron address. An address has 34.
+const TRON_LENGTH_LEAST: usize = 20;
+
 text! {
     /// Hash of a transaction, on Tron too. Source: decisions D43.
     TxHash {
@@ -46,7 +49,7 @@ text! {
         pattern: "^(0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33})$",
         length_max: 42,
         example: "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
-        hint: "must be a wallet address: 0x and 40 hexadecimal digits, or a Tron address that begins with T",
+        hint: "must be a wallet address: 0x and 40 hexadecimal digits, or a Tron address: T and 33 more characters, in their exact case",
         reads: Address = Address::parse,
     }
     /// A wallet address in a field whose error message the published interface prescribes. Source: decisions D39.
@@ -55,6 +58,7 @@ text! {
         length_max: 42,
         example: "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
         hint: "Invalid Ethereum address",
+        hint_for: hint_for_tron,
         reads: Address = Address::parse,
     }
     /// Code of an invite.
@@ -226,6 +230,13 @@ fn hint_for_digits(text: &str) -> Option<&'static str> {
     let is_bare = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_bare
         .then_some("must begin with 0x, for a transaction on Tron too: write 0x in front of the 64 hexadecimal digits")
+}
+
+/// The hint for a text that looks like a Tron address in another case or of another length.
+fn hint_for_tron(text: &str) -> Option<&'static str> {
+    let begins = text.starts_with(['T', 't']) && text.len() >= TRON_LENGTH_LEAST;
+    let is_like_tron = begins && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    is_like_tron.then_some(WalletText::HINT)
 }
 
 impl LimitText {

@@ -14,7 +14,7 @@ use crate::{
     },
     http::{
         forms::{
-            branding::Branding, estimates::FeeEstimates, handout::PlatformFee, signed_transaction::PlainTxHash,
+            branding::Branding, estimates::PayerReadiness, handout::PlatformFee, signed_transaction::PlainTxHash,
             unsigned::TronRawData,
         },
         operation::*,
@@ -262,10 +262,6 @@ pub struct SecurePaymentFacts {
     pub orchestrator_id: OrNull<UlidText>,
     /// Branding of the page
     pub branding: OrNull<Branding>,
-    /// What the wallet could pay with: one member for each chain, and within it one member for each token. Absent
-    /// without a wallet that may pay. On Tron, they show the balance of an account of this service if no wallet is
-    /// named, unless only some wallets may pay
-    pub payment_options: Option<PaymentOptionsView>,
     /// Analytics
     pub analytics: Option<SecurePaymentAnalytics>,
     /// Network of the payment
@@ -312,6 +308,10 @@ pub struct SingleSecurePayment {
     pub is_native_currency: bool,
     /// Destination; null for a native coin
     pub destination: OrNull<SecurePaymentDestination>,
+    /// What the wallet could pay with: one member for each chain, and within it one member for each token. Absent
+    /// without a wallet that may pay. On Tron, they show the balance of an account of this service if no wallet is
+    /// named, unless only some wallets may pay
+    pub payment_options: Option<PaymentOptionsView>,
     /// Common fields
     #[oai(flatten)]
     pub facts: SecurePaymentFacts,
@@ -341,6 +341,9 @@ pub struct BatchSecurePayment {
     /// Destinations, in the same order; null for a native coin
     #[oai(validator(min_items = 1, max_items = 200))]
     pub destinations: Vec<OrNull<SecurePaymentDestination>>,
+    /// What the wallet could pay with: one member for each chain, and within it one member for each token. Absent
+    /// without a wallet that may pay
+    pub payment_options: Option<PaymentOptionsView>,
     /// Common fields
     #[oai(flatten)]
     pub facts: SecurePaymentFacts,
@@ -722,42 +725,19 @@ pub struct SecureCalldataMetadata {
     pub has_enough_balance: Option<bool>,
     /// Whether the wallet holds the network fee. Example: `true`
     pub has_enough_gas: Option<bool>,
-    /// Whether the contract may take the amount that it needs. Example: `true`
-    pub has_enough_allowance: Option<bool>,
     /// Fee of the platform; absent when there is none
     pub platform_fee: Option<PlatformFee>,
     /// Fee of the service; absent when there is none. A maximum per payment can reduce the fee below its percentage
     pub protocol_fee: Option<PlatformFee>,
-    /// Balance in the payment currency. Example: `250`
-    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
-    pub balance: Option<String>,
-    /// Amount that the contract may take from the wallet. Example: `0`
-    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
-    pub allowance: Option<String>,
-    /// Amount needed including all fees. Example: `10.25`
-    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
-    pub required_amount: Option<String>,
-    /// Balance of the native coin. Example: `1.5`
-    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
-    pub native_balance: Option<String>,
-    /// Maximum network fee of all transactions, in the native coin. Example: `0.0004`
-    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
-    pub estimated_network_fee: Option<String>,
-    /// Maximum network fee of the approvals. Example: `0.0001`
-    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
-    pub estimated_approval_network_fee: Option<String>,
-    /// Maximum network fee of the payment. Example: `0.0003`
-    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
-    pub estimated_payment_network_fee: Option<String>,
     /// Always `samechain`. Example: `samechain`
     pub route_type: Option<RouteType>,
     /// Unix seconds until which a report with `safeTxHash` locks the link by default; absent unless a Safe pays.
     /// Example: `1896091200`
     #[oai(validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991")))]
     pub safe_payment_deadline: Option<i64>,
-    /// Estimates and limits of network fees, on Tron
+    /// Readiness of the payer
     #[oai(flatten)]
-    pub estimates: FeeEstimates,
+    pub readiness: PayerReadiness,
 }
 
 /// Facts about the transactions of a multicall and their payer.

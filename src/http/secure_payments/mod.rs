@@ -8,6 +8,7 @@ use crate::{
     domain::{
         address::Address,
         network::Network,
+        network_support::check_accounts,
         refusal::{Refusal, RefusalKind},
         secure_payment::{
             UnpayableLink,
@@ -324,8 +325,8 @@ impl SecurePayments {
         Json<SecurePaymentView>,
         Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::NOT_FOUND | s::CONFLICT | s::LOCKED | s::BAD_GATEWAY }>,
     > {
-        let look = look(wallet, chain, symbol, eoa_wallet, is_safe)?;
-        let opened = opened::by_token(&ctx, token.as_str()).await?;
+        let asked = look(wallet, chain, symbol, eoa_wallet, is_safe);
+        let (opened, look) = visited(&ctx, &token, asked).await?;
         if opened.payment.is_multicall() {
             let multicall = flows::secure_payments::multicall::open(&ctx, &opened, &look).await;
             let (multicall, shown) = with_progress(&opened, multicall)?;
@@ -355,6 +356,7 @@ impl SecurePayments {
     /// Next: send the transactions in order, then report the payment with `POST /v2/secure-payments/{token}/intent`
     /// Events: `payment.confirmed` for each request once the payment is final
     /// 200: The transactions to sign, and what the wallet needs for them
+    /// 400: The energy of the payment on tron costs an estimated 412.5 TRX, and this service allows at most 300 TRX for it: retry when energy is cheaper, or ask the operator to raise chains.tron.payment_fee_limit_trx
     /// 403: Wallet is not allowed to pay this secure payment
     /// 404: Secure payment not found
     /// 409 requestStatuses: Secure payment has already been completed
@@ -393,8 +395,8 @@ impl SecurePayments {
         Json<SecureCalldata>,
         Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::NOT_FOUND | s::CONFLICT | s::LOCKED | s::BAD_GATEWAY }>,
     > {
-        let look = look(wallet, chain, symbol, eoa_wallet, is_safe)?;
-        let opened = opened::by_token(&ctx, token.as_str()).await?;
+        let asked = look(wallet, chain, symbol, eoa_wallet, is_safe);
+        let (opened, look) = visited(&ctx, &token, asked).await?;
         let handout = flows::secure_payments::pay::run(&ctx, &opened, &look, Some(&*caller)).await;
         let handout = with_progress(&opened, handout)?;
         let deadline = opened.safe_deadline(&caller);
@@ -461,15 +463,18 @@ impl SecurePayments {
     /// or another permission broadcasts its transactions itself.
     ///
     /// The hash is recorded before the broadcast, as a report of a payment is, and settles nothing. The same transaction
-    /// can be sent again; it is recorded once.
+    /// can be sent again; it is recorded once. After a 502, send the same transaction again. A 400 without `errors` is
+    /// a refusal of the chain, unless it has the `code` `fee_limit_exceeded`.
     ///
     /// When: the wallet has signed an approval or the payment of a link on Tron
     /// Needs: the signed transaction, less than 60 seconds after its calldata was issued
     /// Next: poll `GET /v2/secure-payments/{token}` until it returns 409 with `completed`
     /// Events: `payment.confirmed` once the payment is final
     /// 200: A node has the transaction
+    /// 400: The chain does not have the block to which the transaction refers: get the calldata again and sign that transaction
     /// 403: Secure payment has expired
     /// 404: Secure payment not found
+    /// 502: No node of tron takes transactions now; send the same signed transaction again
     #[oai(
         path = "/secure-payments/:token/tron/broadcast",
         method = "post",
@@ -601,6 +606,35 @@ fn with_progress<T>(opened: &OpenedLink, given: FlowResult<T>) -> Result<T, Prob
     })
 }
 
+/// Parameters of a visit of which at least one is wrong.
+#[derive(Debug)]
+struct WrongVisit {
+    refusal: Refusal,
+    names_eoa: bool,
+    is_safe: bool,
+}
+
+/// The link, and who opens it. Errors: wrong parameters (400); an unknown link (404). Accounts that the network of the
+/// link does not have are refused before everything else: a wallet beside them would not help.
+async fn visited(
+    ctx: &Ctx,
+    token: &UlidText,
+    asked: Result<LinkVisit, WrongVisit>,
+) -> Result<(OpenedLink, LinkVisit), Problem> {
+    let wrong = match asked {
+        Ok(look) => return Ok((opened::by_token(ctx, token.as_str()).await?, look)),
+        Err(wrong) => wrong,
+    };
+    if (wrong.names_eoa || wrong.is_safe)
+        && let Ok(opened) = opened::by_token(ctx, token.as_str()).await
+    {
+        let mut checks = Checks::new();
+        check_accounts(opened.payment.network, wrong.names_eoa, wrong.is_safe, &mut checks);
+        checks.finish()?;
+    }
+    Err(wrong.refusal.into())
+}
+
 /// Who opens the link, and from where they would pay. Errors: every wrong parameter.
 fn look(
     wallet: Checked<WalletText>,
@@ -608,8 +642,9 @@ fn look(
     symbol: Checked<SymbolText>,
     eoa: Checked<WalletText>,
     is_safe: Checked<SafeFlag>,
-) -> Result<LinkVisit, Refusal> {
+) -> Result<LinkVisit, WrongVisit> {
     let mut checks = Checks::new();
+    let names_eoa = eoa.is_given();
     match (chain.is_given(), symbol.is_given()) {
         (true, false) => checks.fail("token", "is required when chain is set"),
         (false, true) => checks.fail("chain", "is required when token is set"),
@@ -641,7 +676,11 @@ fn look(
     let chain = chain.take(&mut checks);
     let symbol = symbol.take(&mut checks);
     let (wallet, eoa) = (wallet.read(&mut checks), eoa.read(&mut checks));
-    checks.finish()?;
+    checks.finish().map_err(|refusal| WrongVisit {
+        refusal,
+        names_eoa,
+        is_safe,
+    })?;
     Ok(LinkVisit {
         payer: wallet.map(|wallet| LinkPayer { wallet, eoa }),
         source: chain.zip(symbol).map(|(chain, token)| Source {

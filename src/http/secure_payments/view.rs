@@ -10,7 +10,6 @@ use crate::{
         paying::{
             Shortage,
             charge::{FeeBearer, FeeKind},
-            spent,
             summary::net,
         },
         request::Request,
@@ -313,7 +312,6 @@ pub(super) fn shown(opened: &OpenedLink, shown: &LinkView, signs: PaymentSigns) 
         redirect_label: OrNull(redirect.and_then(|redirect| redirect.label.clone())),
         orchestrator_id: orchestrator(payment),
         branding: OrNull(None),
-        payment_options: shown.options.as_deref().map(options),
         analytics: Some(analytics(opened, plan, is_masked)),
         network: NetworkText::written(payment.network),
         reference: OrNull(payment.about.reference.clone().map(MerchantReference::written)),
@@ -324,6 +322,7 @@ pub(super) fn shown(opened: &OpenedLink, shown: &LinkView, signs: PaymentSigns) 
         expires_at,
         in_flight: opened.in_flight_until(signs).is_some(),
     };
+    let payment_options = shown.options.as_deref().map(options);
     let payees = payees(opened);
     match (payment.kind(), opened.requests.as_slice(), payees.as_slice()) {
         (SecurePaymentKind::Single, [request], [payee]) => SecurePaymentView::Single(SingleSecurePayment {
@@ -334,6 +333,7 @@ pub(super) fn shown(opened: &OpenedLink, shown: &LinkView, signs: PaymentSigns) 
             payment_currency: CurrencyIdText::written(&request.terms.payment_currency),
             is_native_currency: request.terms.token.is_none(),
             destination: destination_of(request, is_masked),
+            payment_options,
             facts,
         }),
         (_, requests, payees) => SecurePaymentView::Batch(BatchSecurePayment {
@@ -356,6 +356,7 @@ pub(super) fn shown(opened: &OpenedLink, shown: &LinkView, signs: PaymentSigns) 
                 .iter()
                 .map(|request| destination_of(request, is_masked))
                 .collect(),
+            payment_options,
             facts,
         }),
     }
@@ -439,12 +440,7 @@ fn one(opened: &OpenedLink, handout: &Handout, deadline: DateTime<Utc>) -> Singl
 /// Facts about the transactions and their payer.
 fn metadata(texts: HandoutTexts<'_>, deadline: DateTime<Utc>) -> SecureCalldataMetadata {
     let handout = texts.0;
-    let token = handout.bundle.legs.first().and_then(|leg| leg.token);
-    let human = |units: U256| texts.amount(0, units);
-    let (payer, costs) = (handout.payer.as_ref(), handout.costs());
-    let standing = payer.and_then(|payer| payer.standings.get(&token));
-    // A multicall can spend several currencies; amounts in one of them would mislead.
-    let is_sole = handout.spendings.len() == 1;
+    let payer = handout.payer.as_ref();
     SecureCalldataMetadata {
         steps_required: texts.steps_required(),
         needs_approval: texts.approval_index().is_some(),
@@ -454,21 +450,11 @@ fn metadata(texts: HandoutTexts<'_>, deadline: DateTime<Utc>) -> SecureCalldataM
         payment_transaction_index: texts.payment_index(),
         has_enough_balance: payer.map(|_| handout.has_enough_balance()),
         has_enough_gas: handout.has_enough_gas(),
-        has_enough_allowance: payer.map(|_| texts.approval_index().is_none()),
         platform_fee: texts.charge(FeeKind::Platform).map(Into::into),
         protocol_fee: texts.charge(FeeKind::Protocol).map(Into::into),
-        balance: standing.filter(|_| is_sole).map(|standing| human(standing.balance)),
-        allowance: standing
-            .filter(|_| is_sole && token.is_some())
-            .map(|standing| human(standing.allowance)),
-        required_amount: is_sole.then(|| human(spent(&handout.spendings, token))),
-        native_balance: standing.map(|standing| texts.coins(standing.native_balance)),
-        estimated_network_fee: costs.map(|costs| texts.coins(costs.total())),
-        estimated_approval_network_fee: costs.map(|costs| texts.coins(costs.approvals)),
-        estimated_payment_network_fee: costs.map(|costs| texts.coins(costs.payment)),
         route_type: Some(RouteType::Samechain),
         safe_payment_deadline: handout.is_of_safe.then(|| deadline.timestamp()),
-        estimates: texts.into(),
+        readiness: texts.into(),
     }
 }
 
