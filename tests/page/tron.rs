@@ -5,6 +5,7 @@ use crate::{
     scenarios::{Told, holds},
     stage::Stage,
     tron_wallet::InjectedTronWallet,
+    unclear::attempted,
 };
 use prs::domain::{address::Address, tron::TronTransaction};
 use serde_json::{Value, json};
@@ -177,7 +178,7 @@ pub async fn older_wallets(stage: &mut Stage) -> Told {
 
 pub async fn rejected_then_resumed(stage: &mut Stage) -> Told {
     let token = link(stage, "3.7").await;
-    wallet(stage).rejects = true;
+    wallet(stage).refusal = Some(json!({ "code": 4001, "message": "no" }));
     connect(stage, &token, "options").await?;
     stage.press("Pay 3.7").await?;
     stage.until("error-rejected").await?;
@@ -269,7 +270,7 @@ fn change_word(transaction: &mut TronTransaction, word: usize) {
 }
 
 /// Ways to falsify an unsigned transaction, each with its name.
-const TRON_BENDS: [(&str, TronBend); 18] = [
+const TRON_BENDS: [(&str, TronBend); 16] = [
     ("token everywhere", |answer| {
         rewrite(answer, |transaction| change_word(transaction, 0))
     }),
@@ -288,9 +289,6 @@ const TRON_BENDS: [(&str, TronBend); 18] = [
     ("owner", |answer| {
         rewrite(answer, |transaction| transaction.call.owner.0[0] ^= 1)
     }),
-    ("fee limit in the transaction", |answer| {
-        rewrite(answer, |transaction| transaction.fee_limit_sun += 1)
-    }),
     ("expiration", |answer| {
         rewrite(answer, |transaction| transaction.expiration_ms += 86_400_000)
     }),
@@ -307,7 +305,6 @@ const TRON_BENDS: [(&str, TronBend); 18] = [
         payment(answer)["to"] = json!("0x1b6ca35d39842cf8fbe49000653a1505412da659");
     }),
     ("coins", |answer| payment(answer)["value"] = json!("0x1")),
-    ("fee limit", |answer| payment(answer)["feeLimit"] = json!("1")),
     ("JSON", |answer| {
         payment(answer)["transaction"]["raw_data"]["fee_limit"] = json!(1)
     }),
@@ -375,9 +372,12 @@ pub async fn two_tabs(stage: &mut Stage) -> Told {
         stage.until("options").await?;
         stage.go_to(&first).await;
         wallet(stage).holds = true;
+        stage.until("options").await?;
         stage.press("Pay 0.000003").await?;
         until_held(stage).await?;
+        // This tab has followed the permission of the first one.
         stage.go_to(&second).await;
+        stage.until("options").await?;
         stage.press("Pay 0.000003").await?;
         stage.until("othertab").await?;
         stage.press("Continue here").await?;
@@ -387,7 +387,12 @@ pub async fn two_tabs(stage: &mut Stage) -> Told {
         release(stage).await;
         stage.go_to(&second).await;
         pass_expiration(stage).await;
-        stage.until("options").await?;
+        // The page may still see the attempt of the first tab, and warns of it.
+        if stage.until("options").await.is_err() {
+            stage.until("inflight").await?;
+            stage.press("Continue anyway").await?;
+            stage.until("options").await?;
+        }
         stage.press("Pay 0.000003").await?;
         stage.until("success").await
     };
@@ -396,6 +401,218 @@ pub async fn two_tabs(stage: &mut Stage) -> Told {
     stage.browser.close().await;
     stage.go_to(&first).await;
     played
+}
+
+/// Another payer starts to pay a link: gives the permission and reports an attempt. Returns the signed payment, which
+/// is not sent yet.
+async fn another_payment(stage: &mut Stage, token: &str) -> Value {
+    let mut other = InjectedTronWallet::new(&tron(stage)["accounts"][3]);
+    let account = other.account.clone();
+    let (_, text) = stage.read(&format!("/pay/{token}/calldata?wallet={account}")).await;
+    let calldata: Value = serde_json::from_str(&text).expect("JSON");
+    let steps = calldata["steps"].as_array().expect("steps");
+    let mut signed: Vec<Value> = steps.iter().map(|step| other.sign(&step["transaction"])).collect();
+    let payment = signed.pop().expect("a payment");
+    for permission in signed {
+        relay(stage, &permission).await;
+    }
+    control(stage, json!({ "mine": 1 })).await;
+    assert_eq!(attempted(stage, token, 1, &account).await, 200);
+    payment
+}
+
+/// Calls a node of the local chain.
+async fn ask_node(stage: &Stage, call: &str, body: &Value) -> Value {
+    let node = tron(stage)["apiUrl"].as_str().expect("a node").to_owned();
+    stage.dev.call_url(&format!("{node}/wallet/{call}"), body).await
+}
+
+/// Sends a signed transaction without the service.
+async fn relay(stage: &Stage, signed: &Value) {
+    let answer = ask_node(stage, "broadcasttransaction", signed).await;
+    assert_eq!(answer["result"], true, "{answer}");
+}
+
+pub async fn warned_before_the_page_sends(stage: &mut Stage) -> Told {
+    let token = link(stage, "0.000004").await;
+    wallet(stage).holds = true;
+    connect(stage, &token, "options").await?;
+    stage.press("Pay 0.000004").await?;
+    until_held(stage).await?;
+    another_payment(stage, &token).await;
+    release(stage).await;
+    stage.until("inflight-signed").await?;
+    stage.press("Cancel").await?;
+    stage.until("inflight").await?;
+    control(stage, json!({ "mine": 1 })).await;
+    let id = wallet(stage).payments()[0]["txID"].clone();
+    let found = ask_node(stage, "gettransactionbyid", &json!({ "value": id })).await;
+    holds(found["txID"].is_null(), format!("the page has sent it: {found}"))?;
+    // The payer who continues after all is asked again, and not warned again.
+    stage.press("Continue anyway").await?;
+    stage.until("options").await?;
+    stage.press("Pay 0.000004").await?;
+    stage.until("success").await?;
+    holds(wallet(stage).payments().len() == 2, "the kept signature was sent")?;
+    let text = stage.text().await;
+    holds(!text.contains("also sent"), text)
+}
+
+pub async fn told_that_the_own_payment_was_also_sent(stage: &mut Stage) -> Told {
+    let token = link(stage, "0.000005").await;
+    wallet(stage).holds = true;
+    connect(stage, &token, "options").await?;
+    stage.press("Pay 0.000005").await?;
+    until_held(stage).await?;
+    let other = another_payment(stage, &token).await;
+    control(stage, json!({ "hold": true })).await;
+    relay(stage, &other).await;
+    release(stage).await;
+    let sent = async {
+        stage.until("inflight-signed").await?;
+        stage.press("Continue anyway").await?;
+        stage.until("sign-confirm").await
+    };
+    let sent = sent.await;
+    control(stage, json!({ "hold": false, "mine": 1 })).await;
+    sent?;
+    stage.until("success").await?;
+    holds(wallet(stage).payments().len() == 1, "the wallet signed twice")?;
+    let text = stage.text().await;
+    holds(text.contains("Your own transaction was also sent"), text)
+}
+
+pub async fn a_wallet_that_never_answers(stage: &mut Stage) -> Told {
+    let token = link(stage, "0.000006").await;
+    wallet(stage).holds = true;
+    connect(stage, &token, "options").await?;
+    stage.press("Pay 0.000006").await?;
+    until_held(stage).await?;
+    wallet(stage).holds = false;
+    stage.wait_for(EXPIRED_S).await;
+    stage
+        .until_true("document.body.innerText.includes('expired before you signed')")
+        .await?;
+    control(stage, json!({ "mine": SOLID_BLOCKS })).await;
+    stage
+        .until_true("!document.body.innerText.includes('expired before you signed')")
+        .await?;
+    stage.until("success").await?;
+    let own = wallet(stage);
+    holds(
+        own.held.len() == 1 && own.payments().len() == 1,
+        "not asked again exactly once",
+    )
+}
+
+pub async fn account_switched_while_asked(stage: &mut Stage) -> Told {
+    let token = link(stage, "0.000007").await;
+    wallet(stage).holds = true;
+    connect(stage, &token, "options").await?;
+    stage.press("Pay 0.000007").await?;
+    until_held(stage).await?;
+    let next = InjectedTronWallet::new(&tron(stage)["accounts"][3]);
+    let ask = wallet(stage).held.remove(0);
+    let account = next.account.clone();
+    stage.tron = Some(next);
+    let script = format!(
+        "window.wallet.select({}); window.wallet.answer({}, null, {{ code: 4001, message: 'no' }});",
+        json!(account),
+        ask["id"]
+    );
+    stage.js(&script).await;
+    stage.until("error-rejected").await?;
+    stage.press("Continue payment").await?;
+    stage.until("options").await?;
+    let text = stage.text().await;
+    let end = &account[account.len() - 4..];
+    holds(text.contains(&format!("{}…{end}", &account[..6])), text)?;
+    stage.press("Pay 0.000007").await?;
+    stage.until("success").await?;
+    holds(wallet(stage).payments().len() == 1, "the new account did not pay")
+}
+
+/// The page sends nothing that is signed after the link has ended, so no payment may still arrive.
+pub async fn link_ended_while_asked(stage: &mut Stage) -> Told {
+    let token = link(stage, "0.00001").await;
+    wallet(stage).holds = true;
+    connect(stage, &token, "options").await?;
+    stage.press("Pay 0.00001").await?;
+    until_held(stage).await?;
+    let withdraw = format!("/v2/secure-payments/{token}/withdraw");
+    stage.dev.call(&withdraw, Some(&json!({}))).await;
+    release(stage).await;
+    stage
+        .until_true("document.body.innerText.includes('This link was withdrawn')")
+        .await?;
+    let text = stage.text().await;
+    holds(!text.contains("may still arrive"), text)
+}
+
+/// The newest block is old, so that transactions which refer to it have expired when the page gets them.
+pub async fn a_chain_that_stands_still(stage: &mut Stage) -> Told {
+    let token = link(stage, "0.000008").await;
+    let proxy = Proxy::before(stage.dev.text("/baseUrl")).await;
+    stage.origin = Some(proxy.address.clone());
+    proxy.lets(|path, text| {
+        if !path.ends_with("/calldata") {
+            return text;
+        }
+        let mut answer: Value = serde_json::from_str(&text).expect("JSON");
+        rewrite(&mut answer, |transaction| transaction.expiration_ms -= 200_000);
+        answer.to_string()
+    });
+    connect(stage, &token, "options").await?;
+    stage.press("Pay 0.000008").await?;
+    stage.until("error-connection").await?;
+    holds(wallet(stage).signed.is_empty(), "the wallet was asked")?;
+    proxy.lets(|_, text| text);
+    stage.press("Try again").await?;
+    stage.until("success").await
+}
+
+pub async fn locked_wallets(stage: &mut Stage) -> Told {
+    let locked = [
+        ("announced", "Own Tron Wallet", Ok(json!([]))),
+        ("announced", "Own Tron Wallet", Ok(Value::Null)),
+        (
+            "announced",
+            "Own Tron Wallet",
+            Err(json!({ "message": "Please unlock the wallet" })),
+        ),
+        ("tronLink", "Browser wallet", Ok(json!(""))),
+    ];
+    for (form, name, access) in locked {
+        let token = link(stage, "0.000009").await;
+        wallet(stage).access = Some(access);
+        stage.visit(&token, "").await;
+        stage.js(&format!("sessionStorage.tron = '{form}';")).await;
+        stage.browser.post("refresh", &json!({})).await;
+        stage.until("connect").await?;
+        stage
+            .until_true(&format!("document.body.innerText.includes('{name}')"))
+            .await?;
+        stage.press(name).await?;
+        stage.until("error-locked").await?;
+        let text = stage.text().await;
+        holds(text.contains("Unlock your wallet") && !text.contains("()"), text)?;
+        let own = wallet(stage);
+        own.access = None;
+        let account = own.account.clone();
+        stage
+            .js(&format!("sessionStorage.tronAccount = {};", json!(account)))
+            .await;
+        stage.press("Try again").await?;
+        stage.until("options").await?;
+    }
+    wallet(stage).refusal = Some(json!({ "code": 4100, "message": "no" }));
+    stage.press("Pay 0.000009").await?;
+    stage.until("error-locked").await?;
+    wallet(stage).refusal = Some(json!({ "message": "Transaction was cancelled" }));
+    stage.press("Try again").await?;
+    stage.until("error-rejected").await?;
+    stage.press("Try again").await?;
+    stage.until("success").await
 }
 
 pub async fn evm_wallet_only(stage: &mut Stage) -> Told {

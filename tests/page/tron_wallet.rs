@@ -10,9 +10,6 @@ use serde_json::{Value, json};
 /// Chain id of Tron in the format of wallets.
 const CHAIN: &str = "0x2b6653dc";
 
-/// Code with which a wallet reports that its owner rejected a request.
-const REJECTED: i64 = 4001;
-
 /// Selector of the call that pays.
 const PAYMENT: &str = "c219a14d";
 
@@ -25,8 +22,10 @@ pub struct InjectedTronWallet {
     pub account: String,
     /// Selected chain; `None` for a wallet that does not report it.
     pub chain: Option<&'static str>,
-    /// Whether the owner rejects the next transaction.
-    pub rejects: bool,
+    /// The response to requests for the account, if it is not the account.
+    pub access: Option<Result<Value, Value>>,
+    /// The error that the next request to sign gets.
+    pub refusal: Option<Value>,
     /// Whether requests to sign a payment wait in `held`.
     pub holds: bool,
     /// Requests to sign that have no response yet.
@@ -45,7 +44,8 @@ impl InjectedTronWallet {
         Self {
             account: text("address"),
             chain: Some(CHAIN),
-            rejects: false,
+            access: None,
+            refusal: None,
             holds: false,
             held: Vec::new(),
             change: None,
@@ -58,7 +58,11 @@ impl InjectedTronWallet {
     /// page gets.
     pub fn answer(&mut self, ask: &Value) -> Option<Result<Value, Value>> {
         let refused = |code: i64| Err(json!({ "code": code, "message": "no" }));
-        Some(match ask["method"].as_str().unwrap_or_default() {
+        let method = ask["method"].as_str().unwrap_or_default();
+        if let (true, Some(access)) = (method.ends_with("_requestAccounts"), &self.access) {
+            return Some(access.clone());
+        }
+        Some(match method {
             "tron:eth_requestAccounts" => Ok(json!([self.account])),
             "tron:tron_requestAccounts" => Ok(json!({ "code": 200, "message": "ok" })),
             "tron:eth_chainId" => self.chain.map_or_else(|| refused(4200), |chain| Ok(json!(chain))),
@@ -66,8 +70,10 @@ impl InjectedTronWallet {
                 self.held.push(ask.clone());
                 return None;
             }
-            "tron:sign" if std::mem::take(&mut self.rejects) => refused(REJECTED),
-            "tron:sign" => Ok(self.sign(&ask["params"][0])),
+            "tron:sign" => match self.refusal.take() {
+                Some(refusal) => Err(refusal),
+                None => Ok(self.sign(&ask["params"][0])),
+            },
             _ => refused(4200),
         })
     }

@@ -545,13 +545,13 @@ pub async fn together(stage: &mut Stage) -> Told {
     Ok(())
 }
 
-/// Records an attempt of the same wallet, as the page on another device does.
-async fn attempted(stage: &Stage, token: &str, id: u32) -> u16 {
+/// Records an attempt of a wallet, as the page on another device does.
+pub async fn attempted(stage: &Stage, token: &str, id: u32, wallet: &str) -> u16 {
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
     let call = client.post(stage.at(&format!("/pay/{token}/attempt")));
     let call = call.header("sec-fetch-site", "same-origin");
     let answer = call
-        .json(&json!({ "id": format!("{id:032x}"), "wallet": stage.wallet.account }))
+        .json(&json!({ "id": format!("{id:032x}"), "wallet": wallet }))
         .send()
         .await;
     answer.expect("an answer").status().as_u16()
@@ -561,7 +561,11 @@ async fn attempted(stage: &Stage, token: &str, id: u32) -> u16 {
 pub async fn elsewhere(stage: &mut Stage) -> Told {
     let token = coin_link(stage, "0.015").await;
     offered(stage, &token).await?;
-    holds(attempted(stage, &token, 1).await == 200, "the attempt is refused")?;
+    let account = stage.wallet.account.clone();
+    holds(
+        attempted(stage, &token, 1, &account).await == 200,
+        "the attempt is refused",
+    )?;
     stage.press("Pay 0.015").await?;
     stage.until("inflight").await?;
     holds(
@@ -573,7 +577,7 @@ pub async fn elsewhere(stage: &mut Stage) -> Told {
     // The page polls on its own. The payer consented only to the attempt that was shown, so the page shows the warning
     // again for a new attempt.
     for id in [1, 2] {
-        attempted(stage, &token, id).await;
+        attempted(stage, &token, id, &account).await;
         stage.until("inflight").await?;
         stage.press("Continue anyway").await?;
         stage.until("options").await?;
@@ -581,6 +585,35 @@ pub async fn elsewhere(stage: &mut Stage) -> Told {
     }
     stage.press("Pay 0.016").await?;
     stage.until("success").await
+}
+
+/// A payment is in flight until a time that no timer can wait for, or that is no time. The page looks again after a
+/// minute.
+pub async fn far_hint(stage: &mut Stage) -> Told {
+    let proxy = Proxy::before(stage.dev.text("/baseUrl")).await;
+    stage.origin = Some(proxy.address.clone());
+    for (amount, until) in [("0.061", "2106-01-01T00:00:00.000Z"), ("0.062", "never")] {
+        proxy.lets(move |path, text| {
+            if !path.ends_with("/state") {
+                return text;
+            }
+            let mut answer: Value = serde_json::from_str(&text).expect("JSON");
+            answer["inFlight"] = json!({ "until": until, "isSeen": true });
+            answer.to_string()
+        });
+        stage.wallet = Wallet::new(&stage.accounts[2]);
+        let token = stage.payout("ETH-sepolia-sepolia", amount).await;
+        stage.visit(&token, "").await;
+        stage.until("connect").await?;
+        let watched = "const own = window.setTimeout; window.delays = []; \
+                       window.setTimeout = (run, ms) => { window.delays.push(ms); return own(run, ms); };";
+        stage.js(watched).await;
+        stage.press("Own Wallet").await?;
+        stage.until("inflight").await?;
+        let is_bounded = stage.js("return window.delays.includes(60000);").await;
+        holds(is_bounded == json!(true), format!("{until}: not a minute"))?;
+    }
+    Ok(())
 }
 
 /// A link whose redirect leads to a page outside the domains of its public client ID.
@@ -937,15 +970,16 @@ pub async fn flood(stage: &mut Stage) -> Told {
     stage.origin = Some(proxy.address.clone());
     for (amount, is_seen) in [("0.052", false), ("0.057", true)] {
         stage.wallet = Wallet::new(&stage.accounts[2]);
+        let account = stage.wallet.account.clone();
         let token = coin_link(stage, amount).await;
         offered(stage, &token).await?;
-        attempted(stage, &token, 1).await;
+        attempted(stage, &token, 1, &account).await;
         stage.press(&format!("Pay {amount}")).await?;
         stage.until("inflight").await?;
-        attempted(stage, &token, 2).await;
+        attempted(stage, &token, 2, &account).await;
         stage.press("Continue anyway").await?;
         stage.until("options").await?;
-        attempted(stage, &token, 3).await;
+        attempted(stage, &token, 3, &account).await;
         if is_seen {
             proxy.lets(|_, text| text.replace(r#""isSeen":false"#, r#""isSeen":true"#));
             stage.until("inflight").await?;

@@ -59,7 +59,9 @@ pub struct PayerStepProperties {
     /// Hash of the wallet address. Example: `5f2b7c1d9e3a40618293a4b5c6d7e8f90a1b2c3d4e5f60718f4e1b2a7c6d5e9f`
     #[oai(nullable)]
     pub wallet_address_hashed: Option<AddressHashText>,
-    /// Id that the wallet returned. Example: `0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071`
+    /// Id that the wallet returned. The hash of a transaction on Tron (type `tron_tx_id`) may also be 64 hexadecimal
+    /// digits without `0x`; the event has `0x` in front of them.
+    /// Example: `0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071`
     #[oai(nullable)]
     pub payment_submission_id: Option<SubmissionIdText>,
     /// Kind of the id that the wallet returned. Example: `evm_tx_hash`
@@ -96,17 +98,35 @@ impl Example for PayerStepBody {
     }
 }
 
+/// Kind of the id that a wallet on Tron returns.
+const TRON_HASH: &str = "tron_tx_id";
+
+/// Number of hexadecimal digits of the hash of a transaction.
+const HASH_DIGITS: usize = 64;
+
+/// Puts `0x` in front of the hash of a transaction on Tron, as in all other members. Source: decisions D43.
+fn one_form(id: String, id_type: Option<&str>) -> String {
+    let is_bare = id.len() == HASH_DIGITS && id.bytes().all(|digit| digit.is_ascii_hexdigit());
+    if is_bare && id_type == Some(TRON_HASH) {
+        format!("0x{id}")
+    } else {
+        id
+    }
+}
+
 impl PayerStepBody {
     /// Parses the values. Errors: an invalid time.
     pub fn read(self) -> Result<PageReport, Refusal> {
         let mut checks = Checks::new();
         let occurred_at = checks.take("occurredAt", self.occurred_at.value());
         let given = self.properties.map_or([const { None }; 6], |properties| {
+            let id_type = properties.payment_submission_id_type.map(String::from);
+            let id = properties.payment_submission_id.map(String::from);
             [
                 properties.wallet_provider.map(String::from),
                 properties.wallet_address_hashed.map(String::from),
-                properties.payment_submission_id.map(String::from),
-                properties.payment_submission_id_type.map(String::from),
+                id.map(|id| one_form(id, id_type.as_deref())),
+                id_type,
                 properties.selected_source_chain.map(String::from),
                 properties.payment_type.map(String::from),
             ]

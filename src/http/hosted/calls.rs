@@ -99,37 +99,26 @@ struct WalletStep {
     to: String,
     data: String,
     value: String,
-    #[serde(flatten)]
-    prepared: Option<PreparedStep>,
-}
-
-/// A transaction that the service prepares completely.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct PreparedStep {
-    /// Maximum fee for energy, in sun.
-    fee_limit: String,
-    transaction: UnsignedTransaction,
+    /// The whole transaction, if the service prepares it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transaction: Option<TransactionToSign>,
 }
 
 /// An unsigned transaction in the format of wallets and nodes.
 #[derive(Debug, Serialize)]
-struct UnsignedTransaction {
+struct TransactionToSign {
     raw_data: Option<Value>,
     raw_data_hex: String,
     #[serde(rename = "txID")]
     tx_id: String,
 }
 
-impl From<UnsignedTexts> for PreparedStep {
+impl From<UnsignedTexts> for TransactionToSign {
     fn from(texts: UnsignedTexts) -> Self {
         Self {
-            fee_limit: texts.raw_data.fee_limit.to_string(),
-            transaction: UnsignedTransaction {
-                raw_data: texts.raw_data.to_json(),
-                raw_data_hex: texts.raw_data_hex,
-                tx_id: texts.tx_id,
-            },
+            raw_data: texts.raw_data.to_json(),
+            raw_data_hex: texts.raw_data_hex,
+            tx_id: texts.tx_id,
         }
     }
 }
@@ -140,7 +129,7 @@ impl From<StepTexts> for WalletStep {
             value: step.quantity(),
             to: step.to.into(),
             data: step.data,
-            prepared: step.unsigned.map(PreparedStep::from),
+            transaction: step.unsigned.map(TransactionToSign::from),
         }
     }
 }
@@ -343,8 +332,8 @@ pub(super) async fn withdraw_attempt(visit: PageVisit, body: Body) -> poem::Resu
     Ok(error::empty())
 }
 
-/// Broadcasts a transaction that the wallet signed. Errors: those of the public operation, and 403 for callers other than
-/// the page.
+/// Broadcasts a transaction that the wallet signed. Errors: those of the public operation, and 403 for callers other
+/// than the page.
 #[handler]
 pub(super) async fn broadcast_transaction(visit: PageVisit, body: Body) -> poem::Result<Response> {
     visit.require_own_page()?;

@@ -261,14 +261,14 @@ function accept(inFlight) {
   if (inFlight) consent = { until: Math.max(consent.until, Date.parse(inFlight.until)), isSeen: inFlight.isSeen, at: state.now() };
 }
 
-/** Warns that another visitor may be paying; the warning ends when the hint expires. */
+/** Warns that another visitor may be paying; looks again when the hint expires, or after a minute. */
 function warn(inFlight) {
   const go = () => {
     accept(inFlight);
     decide();
   };
   show('inflight', connected(), note('careful', t('inFlight'), t('inFlightMore')), button(t('payAnyway'), go, true));
-  setTimeout(() => shown() === 'inflight' && check(), Math.max(1000, Date.parse(inFlight.until) - state.now() + 500));
+  setTimeout(() => shown() === 'inflight' && check(), Math.max(1000, Math.min(Date.parse(inFlight.until) - state.now() + 500 || 6e4, 6e4)));
 }
 
 function offer() {
@@ -295,7 +295,7 @@ function offer() {
     lacksGas && el('p', { class: 'fund short' }, t('lacksGas', { coin })),
     el('dl', { class: 'rows' }, parts(details), needs?.gas && row(t('gas'), balance(needs.gas, coin)), row(t('youPay'), total, 'strong')),
     isShort
-      ? [note('careful', t('notEnough'), t('notEnoughMore')), el('p', { class: 'copied' }, code(account), ' ', copy(account)), button(t('again'), check, true)]
+      ? [note('careful', t('notEnough'), t('notEnoughMore')), whole(), button(t('again'), check, true)]
       : [explained(), button(label, pay)],
   );
 }
@@ -315,8 +315,8 @@ function parts({ currencies, items, receiversLeft }) {
 }
 
 const copy = (text) => el('button', { type: 'button', class: 'plain', 'data-copy': text }, t('copy'));
+const whole = () => el('p', { class: 'copied' }, code(account), ' ', copy(account));
 
-/** What the wallet will be asked to sign. */
 function explained() {
   return (
     needs &&
@@ -457,31 +457,51 @@ async function request(kind, { one, from, mine }, run, { left, until, isGood = s
  * The response of the wallet. If the link is paid or can no longer be paid, or the request has expired, the page tells the
  * payer to reject. `run` may call its argument between signing and sending.
  */
-async function untilAnswered(run, { kind, until }, mine) {
+async function untilAnswered(run, asked, mine) {
+  const { kind, until } = asked;
   let isOpen = true;
-  const isLate = () => until && state.now() >= until;
-  const signed = () => {
+  const signed = async () => {
     isOpen = false;
+    mine();
+    if (kind === 'pay') await recheck(asked);
     mine();
     if (isStale()) throw new Trouble('stopped');
     stage(kind, t('onItsWay'), '');
   };
-  const look = async () => {
-    for (let link = null; !link?.isPaid && !(link && isStale()) && !isLate(); mine()) {
+  const look = async (stop) => {
+    for (let told = ''; ; ) {
       await pause(LOOK_AGAIN_MS);
+      if (isOpen) await state.poll(account).catch(() => null);
       if (!isOpen) return;
-      link = await state.poll(account).catch(() => null);
+      mine();
+      if (state.isDead(until)) return stop(sign.held('late'));
+      const text = state.current().isPaid ? 'sayNo' : isStale() ? 'sayStop' : state.now() >= until ? 'late' : told;
+      if (text !== told) stage(kind, t(text), t(`${text}More`));
+      told = text;
     }
-    const text = state.current().isPaid ? 'sayNo' : isStale() ? 'sayStop' : 'late';
-    if (isOpen) stage(kind, t(text), t(`${text}More`));
   };
   // A tab that lost its lock stops polling.
-  look().catch(() => null);
+  const dead = new Promise((_, stop) => look(stop).catch(() => null));
   try {
-    return await run(signed);
+    return await Promise.race([(async () => run(signed))(), dead]);
   } finally {
     isOpen = false;
   }
+}
+
+/** Warns a payer who has signed of new payments in flight; throws unless the payer continues. */
+async function recheck(asked) {
+  const [until, link] = await Promise.all([state.attempt(asked), state.poll(account)]);
+  // The state also counts this attempt.
+  const inFlight = link.inFlight?.isSeen ? link.inFlight : until && { until };
+  if (!isNews(inFlight)) return;
+  await new Promise(async (go, stop) => {
+    const cancel = () => stop(new Trouble('warned'));
+    show('inflight-signed', note('careful', t('inFlight'), t('inFlightMore')), button(t('payAnyway'), go, true), button(t('cancel'), cancel, true));
+    for (; state.now() < asked.until && !isStale(); await pause(FORGO_MS)) await state.poll(account).catch(() => null);
+    cancel();
+  });
+  accept(inFlight);
 }
 
 /** Resumes the first given-up attempt that its wallet shows as sent after all. Returns whether there is one. */
@@ -517,6 +537,12 @@ async function payNow(own) {
   const asker = { one, from, mine };
   try {
     if (state.isPending()) throw new Trouble('unknown');
+    // The payer may have selected another account.
+    const selected = isTron && (await sign.account(one, true));
+    if (selected && selected !== from) {
+      use(one, selected);
+      return check;
+    }
     const mustSwitch = !(await sign.isOnNetwork(one, network));
     const first = mustSwitch ? ['network'] : [];
     if (mustSwitch) {
@@ -570,8 +596,7 @@ async function payNow(own) {
       return sign.send(one, from, network, plan.steps.at(-1), signed);
     };
     const hash = await request('pay', asker, run, { until: plan.calls.at(-1).until });
-    const [id, type] = isTron ? [hash.slice(2), 'tron_tx_id'] : [hash, 'evm_tx_hash'];
-    tell('payment_approved_in_wallet', { payment_submission_id: id, payment_submission_id_type: type });
+    tell('payment_approved_in_wallet', { payment_submission_id: hash, payment_submission_id_type: isTron ? 'tron_tx_id' : 'evm_tx_hash' });
     return await followHash(hash);
   } finally {
     free(own);
@@ -727,9 +752,8 @@ async function seenAllowance(left, until) {
  * Waits for a request whose outcome the wallet did not report; returns what to do next. Another payment is offered, to
  * a payer who accepts that it may be paid twice, once the wallet's transaction count has stayed unchanged for a while,
  * or after a long time if it changed or is unavailable. An unchanged count proves nothing, since a wallet may send a
- * transaction that its node does not show. A permission is offered again after a while. A payment seen on the chain is
- * always waited for. On Tron the page waits until the transaction can no longer arrive, and asks again by itself if the
- * payer was too slow.
+ * transaction that its node does not show. A payment seen on the chain is always waited for. On Tron the page waits until
+ * the transaction can no longer arrive, and asks again by itself if the payer was too slow.
  */
 async function followUnknown(asked) {
   const { id, kind, from, turn, nonce, left, until, why } = asked;
@@ -799,7 +823,6 @@ function lookout() {
   return button(t('connectToLook'), look, true);
 }
 
-/** A button to continue for a payer who accepts that it may be paid twice. */
 function accepted(again) {
   const go = () => {
     accept(state.current().inFlight);
@@ -817,8 +840,9 @@ async function surplus({ txHash, details }) {
   const hash = known.hash ?? asked?.lost;
   const paying = (details?.isMulticall ? details.items.map((item) => item.txHash) : [txHash]).filter(Boolean);
   const isOwn = paying.some((one) => one.toLowerCase() === hash?.toLowerCase());
-  if (!wallet || !hash || !paying.length || !asked?.isWhole || isOwn) return null;
-  return (await sign.isShown(wallet, hash, askerOf(asked))) ? hash : null;
+  if (!hash || !paying.length || !asked?.isWhole || isOwn) return null;
+  // On Tron the service has sent it.
+  return isTron || (wallet && (await sign.isShown(wallet, hash, askerOf(asked)))) ? hash : null;
 }
 
 async function done() {
@@ -855,7 +879,8 @@ function failed(error, again) {
   // An earlier attempt may have been sent.
   const isUnsure = state.isUnresolved() && SENT_NOTHING.includes(name);
   const more = isUnsure ? 'earlierMore' : `e_${name}More`;
-  const message = note(tone, t(`e_${name}`), t(more, { network: state.current().network?.name, detail }));
+  const text = t(more, { network: state.current().network?.name, detail }).replace(/ ?\(\)$/, '');
+  const message = note(tone, t(`e_${name}`), text, kind === 'inactive' && whole());
   const anew = async () => {
     const { asked } = state.remembered();
     if (kind === 'replaced' && asked) state.giveUp(asked, wallet && (await sign.nextTurn(wallet, asked.from, state.current().network)));
@@ -900,7 +925,7 @@ setInterval(async () => {
   else if (isNews(link.inFlight)) warn(link.inFlight);
 }, LOOK_AGAIN_MS);
 
-/** Whether another tab sent a payment, or may have. While that tab prompts the wallet, its lock stops this one. */
+/** Whether another tab sent a payment, or may have. */
 function isSentElsewhere() {
   const { hash, calls, allowing, asked } = state.remembered();
   return Boolean(hash || calls || allowing || asked?.since);

@@ -192,8 +192,8 @@ export const isPlain = async (wallet, from) => /^(null|0x)$/.test(await soon(wal
  * The outcome of a transaction: `'done'`, `'reverted'`, or `'replaced'` if another transaction of the same account used
  * its nonce; that one may be the same payment at a higher gas price. `null` once `isOver` returns true. Nodes forget
  * replaced transactions, so `turn` is the nonce at the time of sending. `from` is the account that got the prompt, even if
- * another one is selected now; if a node shows another sender, the nonces of that sender count. A receipt without a
- * known status is ignored. `shows` is called with whether a node shows the transaction.
+ * another one is selected now; if a node shows another sender, the nonces of that sender count. `shows` is
+ * called with whether a node shows the transaction.
  */
 export async function outcome(wallet, hash, { from, network }, { turn = null, isOver = () => false, slow = () => {}, shows = () => {} } = {}) {
   const quietly = (method, params) => ask(wallet, method, params).catch(() => null);
@@ -232,8 +232,8 @@ export async function isShown(wallet, hash, asker) {
   return end === 'done' || (end === null && isFound);
 }
 
-// Discovery: EIP-6963, and legacy wallets at `window.ethereum`. `tron.js` finds wallets of Tron in the same way. Names and
-// icons are untrusted: bidirectional controls are removed from names, and icons must be small data URL images.
+// Discovery: EIP-6963, and legacy wallets at `window.ethereum`. Names and icons are untrusted: bidirectional controls are
+// removed from names, and icons must be small data URL images.
 
 const LEGACY_AFTER_MS = 300;
 const ICON_MAX = 100_000;

@@ -35,7 +35,7 @@ export const path = (name) => `${ROOT}/${name}`;
 /** Kinds of trouble by HTTP status. */
 const KINDS = { 403: 'refused', 404: 'gone', 409: 'done', 410: 'gone', 413: 'connection', 423: 'stopped', 429: 'connection' };
 
-/** Kinds of trouble by code: a multicall cannot pay some of its items, or a wallet cannot pay. */
+/** Kinds of trouble by code. */
 const CODES = {
   multicall_validation_failed: 'stopped',
   safe_wallet: 'safe',
@@ -77,7 +77,7 @@ const isHidden = !boot.link.details;
 /** Fetches the state again. A hidden link shows its details only to an approved wallet. */
 export const poll = (wallet) => refresh(isHidden ? wallet : null);
 
-/** Transactions that pay the amount due now. Never cached, since the amount due can change. */
+/** Transactions that pay the amount due now. */
 export const calldata = (wallet) => call(`calldata?wallet=${encodeURIComponent(wallet)}`);
 
 const post = (name, body) =>
@@ -106,7 +106,7 @@ export const withdraw = ({ id }) => post('attempt/withdraw', { id }).catch(() =>
 
 export const KEY = `pay:${link.token}`;
 
-/** Fallback memory where the browser stores nothing, such as in a private window. */
+/** Memory where the browser stores nothing. */
 let kept = null;
 
 /**

@@ -114,22 +114,25 @@ export async function verify(details, { steps, asked }, payer) {
   const shown = JSON.parse(plain, (_, value) => bytes.get(value) ?? value);
   const calls = compare(shown.details, shown, shown.payer);
   const checked = calls.map(async ({ to, data, spender, ...call }, index) => {
-    const { transaction, feeLimit, to: contract } = steps[index];
+    const { transaction, to: contract } = steps[index];
     const raw = await open(transaction);
     const is = (hex, address) => '0x' + hex === address.replace('0x', '0x41');
     require(is(raw.owner_address, shown.payer), 'owner');
     require(ADDRESS.test(contract) && is(raw.contract_address, to), 'contract');
     require('0x' + raw.data === data, 'form');
-    require(raw.fee_limit === Number(feeLimit), 'feeLimit');
     const left = raw.expiration - now();
-    require(left > 0 && left < VALID_MS, 'deadline');
-    const limit = decimal(BigInt(feeLimit), DECIMALS);
-    return { ...call, to: contract, data, spender: texts.get(spender), feeLimit: limit, until: raw.expiration };
+    // Transactions refer to the newest block, which is old while the chain stands still.
+    if (left <= 0) throw new Trouble('connection');
+    require(left < VALID_MS, 'deadline');
+    const feeLimit = decimal(raw.fee_limit, DECIMALS);
+    return { ...call, to: contract, data, spender: texts.get(spender), feeLimit, until: raw.expiration };
   });
   return Promise.all(checked);
 }
 
 // Wallets
+
+const LOCKED = new Trouble('locked');
 
 /** A wallet at `window.tronLink`, which has other methods and events. */
 const older = (link) => ({
@@ -145,7 +148,7 @@ const older = (link) => ({
     if (method !== 'eth_requestAccounts') throw { code: 4200 };
     const { code, message } = (await link.request({ method: 'tron_requestAccounts' })) || {};
     // 4000: a request is already open.
-    if (code !== 200) throw code === 4000 ? { code: -32002, message: 'already pending' } : { code, message };
+    if (code !== 200) throw code === 4000 ? { code: -32002, message: 'already pending' } : code ? { code, message } : LOCKED;
     return [this.tronWeb?.defaultAddress?.base58];
   },
 });
@@ -170,7 +173,7 @@ export function appLinks(url) {
 export async function account({ provider }, isQuiet) {
   if (isQuiet) return provider.tronWeb?.defaultAddress?.base58 || null;
   const [first] = (await provider.request({ method: 'eth_requestAccounts' })) ?? [];
-  if (!ADDRESS.test(first)) throw new Trouble(first ? 'network' : 'rejected');
+  if (!ADDRESS.test(first)) throw first ? new Trouble('network') : LOCKED;
   return first;
 }
 
@@ -186,27 +189,32 @@ export const toNetwork = (wallet, network) => evm.toNetwork(wallet, network, isO
 export const canBundle = () => false;
 export const nextTurn = () => null;
 export const isPlain = () => false;
-export const isShown = () => false;
 export const outcome = () => new Promise(() => {});
 
-/** As in `sign.js`. Some wallets reject with a text alone; it counts, since they only sign. */
-export function refusalOf(error) {
+/** What a wallet says in a text, which counts, since wallets only sign. */
+function said(error) {
   if (error instanceof Trouble) return error;
-  const isDeclined = /declined by user|user (rejected|denied|cancel)|^canc(el|le)$/i.test(error?.message ?? error);
-  return isDeclined ? new Trouble('rejected') : evm.refusalOf(error);
+  const text = error?.message ?? error;
+  if (/declined by user|user (rejected|denied|cancel)|^canc(el|le)$|was cancell?ed/i.test(text)) return new Trouble('rejected');
+  return error?.code === 4100 || /\b(un)?lock(ed)?\b/i.test(text) ? LOCKED : null;
 }
 
+/** As in `sign.js`. */
+export const troubleOf = (error) => said(error) ?? evm.troubleOf(error);
+export const refusalOf = (error) => said(error) ?? evm.refusalOf(error);
+
 /** A trouble after which the page keeps the attempt until it expires. */
-const held = (kind, detail) => Object.assign(new Trouble(kind, detail), { isHeld: true });
+export const held = (kind, detail) => Object.assign(new Trouble(kind, detail), { isHeld: true });
 
 /** Signs and sends; returns the hash. A service that does not respond may have sent it, and gets it again. */
 export async function send({ provider }, from, network, { transaction }, signed) {
   const { txID, raw_data, raw_data_hex } = transaction;
+  const bare = { txID, raw_data, raw_data_hex };
   const hash = '0x' + txID;
   const isLate = () => now() >= raw_data.expiration;
   let answer;
   try {
-    answer = await provider.tronWeb.trx.sign(structuredClone({ visible: false, txID, raw_data, raw_data_hex }));
+    answer = await provider.tronWeb.trx.sign(structuredClone({ visible: false, ...bare }));
   } catch (error) {
     throw isLate() ? held('late') : error;
   }
@@ -214,14 +222,14 @@ export async function send({ provider }, from, network, { transaction }, signed)
   const isUnchanged = answer?.txID === txID && answer.raw_data_hex === raw_data_hex;
   if (!isUnchanged || signature.length !== 1 || !/^[0-9a-f]{130}$/i.test(signature[0])) throw held('changed');
   try {
-    signed();
+    await signed();
   } catch (error) {
-    throw held(error.kind);
+    throw error.kind === 'taken' ? held('taken') : error;
   }
   if (isLate()) throw held('late');
   for (let isUnsure = false; ; isUnsure = true) {
     try {
-      await broadcast({ txID, raw_data, raw_data_hex, signature });
+      await broadcast({ ...bare, signature });
       return hash;
     } catch ({ kind, detail }) {
       const isOpen = kind === 'connection';
