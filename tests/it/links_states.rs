@@ -178,6 +178,35 @@ async fn late_payments_complete_links_but_withdrawn_links_stay_withdrawn() {
 }
 
 #[tokio::test]
+async fn receipt_lists_each_payment() {
+    const SECOND_PAYER: usize = 4;
+    let app = on_chain().await;
+    let made = app.link(&link_of(&["1"])).await.expect(201);
+    let token = token_of(&made);
+    let receipt = async || app.get(&format!("/pay/{token}/receipt")).send().await.text;
+    let mut shown = Vec::new();
+    for (payer, amount) in [(PAYER, "0.4"), (SECOND_PAYER, "0.85")] {
+        let hashes = app.pay_part_of_link(payer, &token, (amount, 18)).await;
+        app.settle().await;
+        shown.extend([app.account(payer), format!("{amount}\u{a0}FAU")]);
+        let hash = hashes.last().expect("a payment").to_string();
+        let text = receipt().await;
+        assert!(text.contains(&hash), "{hash} is not in {text}");
+        for part in &shown {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
+        assert_eq!(text.contains("Paid in excess"), amount == "0.85", "{text}");
+    }
+    assert!(receipt().await.contains("0.25\u{a0}FAU"), "the excess has no amount");
+    let single = token_of(&app.link(&link_of(&["1"])).await.expect(201));
+    app.pay_link(&single).await;
+    app.settle().await;
+    let text = app.get(&format!("/pay/{single}/receipt")).send().await.text;
+    let is_plain = text.contains(&app.account(PAYER)) && !text.contains("Paid in excess");
+    assert!(is_plain, "{text}");
+}
+
+#[tokio::test]
 async fn an_intent_is_stored_once_per_hash_and_settles_nothing() {
     let app = on_chain().await;
     let token = token_of(&app.link(&link_of(&["1"])).await.expect(201));
@@ -197,7 +226,9 @@ async fn an_intent_is_stored_once_per_hash_and_settles_nothing() {
             .await
             .expect(200);
     }
-    send(intent(&format!("0x{}", "ff".repeat(32)))).await.expect(429);
+    let full = send(intent(&format!("0x{}", "ff".repeat(32)))).await;
+    full.expect(429);
+    assert_eq!(full.header("retry-after"), None, "no report is ever deleted");
     assert_eq!(
         first,
         send(intent(HASH)).await.expect(200),

@@ -9,6 +9,7 @@ use crate::{
     domain::{
         address::Address,
         caller::PlatformCaller,
+        payment_record::PaymentRecord,
         refusal::Refusal,
         screening::Screening,
         secure_payment::{
@@ -23,7 +24,7 @@ use crate::{
 /// Maximum number of screening results that are returned.
 const SCREENINGS_MAX: u64 = 1_000;
 
-/// Maximum number of payments that are searched for the payment that completed the request, to find its payer.
+/// Maximum number of payments of a request that are read. The payment that completed the request is one of them.
 const PAYMENTS_MAX: u64 = 100;
 
 /// A secure payment as its owner sees it.
@@ -63,11 +64,12 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowRe
     };
     let (platform, id) = (&caller.platform, &opened.payment.id);
     let screenings = store::screenings::of_payment_newest(reader, platform, id, SCREENINGS_MAX).await?;
+    let payments = payments(ctx, &opened).await?;
     Ok(FoundLink {
         screenings,
         names: store::secure_payment_names::of(reader, &opened.payment).await?,
         url: url(ctx, &opened.payment),
-        payer: payer(ctx, &opened).await?,
+        payer: payer(&opened, &payments),
         is_claimed,
         block: block_of(
             &opened.payment,
@@ -79,13 +81,24 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowRe
     })
 }
 
-/// Payer of the last request of a secure payment; `None` while this request is not paid.
-pub async fn payer(ctx: &Ctx, opened: &OpenedLink) -> FlowResult<Option<Address>> {
-    let last = opened.requests.last().filter(|request| request.ledger.has_been_paid());
-    let Some(last) = last else { return Ok(None) };
-    let payments = store::payments::largest_of_request(ctx.db.reader(), last, PAYMENTS_MAX).await?;
+/// The largest payments of the last request of a secure payment, oldest first.
+pub async fn payments(ctx: &Ctx, opened: &OpenedLink) -> FlowResult<Vec<PaymentRecord>> {
+    let last = opened
+        .requests
+        .last()
+        .filter(|request| request.ledger.payment_count > 0);
+    let Some(last) = last else { return Ok(Vec::new()) };
+    Ok(store::payments::largest_of_request(ctx.db.reader(), last, PAYMENTS_MAX).await?)
+}
+
+/// Payer of the last request of a secure payment with these payments; `None` while this request is not paid.
+pub fn payer(opened: &OpenedLink, payments: &[PaymentRecord]) -> Option<Address> {
+    let last = opened
+        .requests
+        .last()
+        .filter(|request| request.ledger.has_been_paid())?;
     let completing = payments
         .iter()
         .find(|payment| Some(payment.tx_hash) == last.ledger.tx_hash);
-    Ok(completing.and_then(|payment| payment.payer))
+    completing.and_then(|payment| payment.payer)
 }
