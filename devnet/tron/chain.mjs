@@ -10,8 +10,8 @@ import { signerOf, transactionBytes, withoutEmpty } from './transactions.mjs';
 const LARGEST_LIFETIME_MS = 24 * 3600 * 1000;
 const LARGEST_BYTES = 500 * 1024;
 const REFERENCE_BLOCKS = 65_536;
-/** Smallest time between blocks on the clock of the machine. Whole slots would date payments into the future. */
-const SHORT_STEP_MS = 1000;
+/** Smallest time between blocks on the clock of the machine. Longer steps would date payments into the future. */
+const SHORT_STEP_MS = 1;
 export const LARGEST_FEE_LIMIT = 15_000_000_000;
 export const ACCOUNT_CREATION_FEE = 100_000;
 export const NEW_ACCOUNT_FEE = 1_000_000;
@@ -103,7 +103,7 @@ export class Chain {
   get nextTime() {
     const parent = this.headTime;
     if (this.#nextTime > parent) return this.#nextTime;
-    if (this.clock === 'wall') return Math.max(parent + SHORT_STEP_MS, Math.floor(this.#now() / SLOT_MS) * SLOT_MS);
+    if (this.clock === 'wall') return Math.max(parent + SHORT_STEP_MS, this.#now());
     return parent + this.stepMs;
   }
 

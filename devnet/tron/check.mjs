@@ -4,6 +4,7 @@
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { request } from 'node:http';
 import { TronWeb, utils } from 'tronweb';
 import { checkLies } from './check-lies.mjs';
 
@@ -387,6 +388,32 @@ await check('on the clock of the machine, requests make a payment solid without 
   assert.equal((await tronWeb.trx.getTransactionInfo(txID)).blockNumber, solidNumber);
   await read('/wallet/getnowblock');
   assert.equal((await control({ clock: 'manual' })).headNumber, headNumber);
+});
+
+await check('many payments at once put no block ahead of the clock', async () => {
+  const { headTimeMs: before } = await control({ clock: 'wall' });
+  for (let number = 0; number < 10; number++) await pay({ amount: 9_200_000 + number });
+  const { headTimeMs } = await control({ clock: 'manual' });
+  const ahead = headTimeMs - Math.max(before, Date.now());
+  assert.ok(ahead < 1000, `${ahead} ms`);
+});
+
+await check('web pages cannot change the chain', async () => {
+  const { port } = new URL(url);
+  const send = (headers) =>
+    new Promise((resolve, reject) => {
+      const options = { host: '127.0.0.1', port, path: '/_control', method: 'POST', headers };
+      const sent = request(options, (response) => resolve(response.resume().statusCode));
+      sent.on('error', reject).end('{"mine":1}');
+    });
+  const { headNumber } = await control({});
+  const page = { origin: 'https://shop.example', 'content-type': 'text/plain' };
+  assert.equal(await send(page), 403);
+  assert.equal(await send({ ...page, origin: 'null' }), 403);
+  assert.equal(await send({ host: `rebound.example:${port}` }), 403);
+  assert.equal((await control({})).headNumber, headNumber);
+  assert.equal(await send({ host: `localhost:${port}` }), 200);
+  assert.equal((await control({})).headNumber, headNumber + 1);
 });
 
 const calls = { control, read, post, rpc, pay, blockAt, infoOf };

@@ -88,6 +88,15 @@ const SETTINGS = {
   lies: ({ view }, lies) => (lies === null ? view.clearLies() : view.setLies(lies)),
 };
 
+const LOOPBACK_HOST = /^(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/i;
+
+/** Why a call may come from a web page in the browser of a developer; otherwise `null`. */
+export function refusalOfPage({ origin, host }) {
+  if (origin !== undefined) return 'calls with the header Origin are refused: no web page may change the chain';
+  if (!LOOPBACK_HOST.test(host ?? '')) return 'the header Host must be localhost, 127.0.0.1 or [::1]';
+  return null;
+}
+
 /** Applies the settings of a call, and returns the state afterwards. */
 export async function control(context, settings) {
   for (const name of Object.keys(settings)) {

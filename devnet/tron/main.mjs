@@ -7,7 +7,7 @@ import { Anvil, FEE_PROXY, TOKENS, contracts, deploy } from './anvil.mjs';
 import { SLOT_MS, addressOfKey, keyOf } from './blocks.mjs';
 import { base58, jsonText } from './bytes.mjs';
 import { Chain } from './chain.mjs';
-import { control } from './control.mjs';
+import { control, refusalOfPage } from './control.mjs';
 import { jsonRpc } from './jsonrpc.mjs';
 import { NodeView } from './view.mjs';
 import { errorBody, walletCall } from './wallet.mjs';
@@ -64,6 +64,8 @@ async function respond(context, request) {
   const text = await bodyOf(request);
   const { view, chain } = context;
   if (pathname === '/_control') {
+    const error = refusalOfPage(request.headers);
+    if (error) return [403, { error }];
     try {
       return [200, await control(context, text ? JSON.parse(text) : {})];
     } catch (error) {
