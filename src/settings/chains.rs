@@ -66,12 +66,12 @@ pub struct ChainSettings {
     /// Tron wallet for which the service estimates network fees while a caller names no wallet. If absent, such a
     /// response has no estimates.
     pub fallback_address: Option<String>,
-    /// Maximum network fee of an approval on Tron, in TRX; payers cannot be charged more. Calldata with a higher
-    /// estimate is refused. Default: 100.
+    /// Maximum fee for the energy of an approval on Tron, in TRX. The fee for bandwidth, usually less than 1 TRX, comes on
+    /// top. Calldata whose estimated fee for energy is higher is refused. Default: 100.
     #[schemars(range(min = 1, max = 15_000))]
     pub approval_fee_limit_trx: Option<u32>,
-    /// Maximum network fee of a payment on Tron, in TRX; payers cannot be charged more. Calldata with a higher estimate
-    /// is refused. Default: 300.
+    /// Maximum fee for the energy of a payment on Tron, in TRX. The fee for bandwidth, usually less than 1 TRX, comes on
+    /// top. Calldata whose estimated fee for energy is higher is refused. Default: 300.
     #[schemars(range(min = 1, max = 15_000))]
     pub payment_fee_limit_trx: Option<u32>,
 }
@@ -147,12 +147,12 @@ impl ChainSettings {
         wallet.map_err(|error| anyhow!("chains.tron.fallback_address: {error}"))
     }
 
-    /// Maximum network fee of an approval on Tron, in sun.
+    /// Maximum fee for the energy of an approval on Tron, in sun.
     pub fn approval_fee_limit_sun(&self) -> u64 {
         SUN.saturating_mul(self.approval_fee_limit_trx.unwrap_or(100).into())
     }
 
-    /// Maximum network fee of a payment on Tron, in sun.
+    /// Maximum fee for the energy of a payment on Tron, in sun.
     pub fn payment_fee_limit_sun(&self) -> u64 {
         SUN.saturating_mul(self.payment_fee_limit_trx.unwrap_or(300).into())
     }
