@@ -27,7 +27,7 @@ pub(super) struct Breaker {
 
 /// Whether a call is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Admission {
+pub(super) enum CallAdmission {
     /// The call is allowed.
     Allowed,
     /// The call is allowed as the trial after a pause: other calls wait for its outcome.
@@ -38,7 +38,7 @@ pub(super) enum Admission {
     Rejected,
 }
 
-impl Admission {
+impl CallAdmission {
     /// Whether the call may be made now.
     pub(super) const fn is_allowed(self) -> bool {
         matches!(self, Self::Allowed | Self::Trial)
@@ -61,19 +61,19 @@ impl Breaker {
     }
 
     /// Allows or rejects a call. After a pause only one call is allowed until its outcome is known.
-    pub(super) fn admit(&mut self, now: Instant) -> Admission {
+    pub(super) fn admit(&mut self, now: Instant) -> CallAdmission {
         if self.is_in_trial(now) {
-            return Admission::DuringTrial;
+            return CallAdmission::DuringTrial;
         }
         if self.is_open(now) {
-            return Admission::Rejected;
+            return CallAdmission::Rejected;
         }
         if self.pause.is_none() {
-            return Admission::Allowed;
+            return CallAdmission::Allowed;
         }
         self.open_until = Some(now + TRIAL);
         self.is_trying = true;
-        Admission::Trial
+        CallAdmission::Trial
     }
 
     /// Ends a trial whose caller gave it up, so that the next call can be the trial.
@@ -131,8 +131,8 @@ mod tests {
             breaker.fail(now);
             breaker.succeed();
         }
-        assert_eq!(breaker.admit(now), Admission::Allowed);
-        assert_eq!(open(now).admit(now), Admission::Rejected);
+        assert_eq!(breaker.admit(now), CallAdmission::Allowed);
+        assert_eq!(open(now).admit(now), CallAdmission::Rejected);
     }
 
     #[test]
@@ -150,23 +150,23 @@ mod tests {
         let now = Instant::now();
         let mut breaker = open(now);
         let later = now + PAUSE_MIN;
-        assert_eq!(breaker.admit(later), Admission::Trial);
-        assert_eq!(breaker.admit(later), Admission::DuringTrial);
+        assert_eq!(breaker.admit(later), CallAdmission::Trial);
+        assert_eq!(breaker.admit(later), CallAdmission::DuringTrial);
         breaker.fail(later);
         assert!(!breaker.is_available(later + PAUSE_MIN));
         assert!(breaker.is_available(later + PAUSE_MIN * 2));
-        assert_eq!(breaker.admit(later + PAUSE_MIN * 2), Admission::Trial);
+        assert_eq!(breaker.admit(later + PAUSE_MIN * 2), CallAdmission::Trial);
         breaker.succeed();
-        assert_eq!(breaker.admit(later + PAUSE_MIN * 2), Admission::Allowed);
-        assert_eq!(breaker.admit(later + PAUSE_MIN * 2), Admission::Allowed);
+        assert_eq!(breaker.admit(later + PAUSE_MIN * 2), CallAdmission::Allowed);
+        assert_eq!(breaker.admit(later + PAUSE_MIN * 2), CallAdmission::Allowed);
     }
 
     #[test]
     fn a_trial_without_an_outcome_does_not_block_it_permanently() {
         let now = Instant::now();
         let mut breaker = open(now);
-        assert_eq!(breaker.admit(now + PAUSE_MIN), Admission::Trial);
-        assert_eq!(breaker.admit(now + PAUSE_MIN + TRIAL), Admission::Trial);
+        assert_eq!(breaker.admit(now + PAUSE_MIN), CallAdmission::Trial);
+        assert_eq!(breaker.admit(now + PAUSE_MIN + TRIAL), CallAdmission::Trial);
     }
 
     #[test]
@@ -174,11 +174,15 @@ mod tests {
         let now = Instant::now();
         let mut breaker = open(now);
         let later = now + PAUSE_MIN;
-        assert_eq!(breaker.admit(later), Admission::Trial);
+        assert_eq!(breaker.admit(later), CallAdmission::Trial);
         breaker.abandon_trial(later);
-        assert_eq!(breaker.admit(later), Admission::Trial);
+        assert_eq!(breaker.admit(later), CallAdmission::Trial);
         breaker.succeed();
         breaker.abandon_trial(later);
-        assert_eq!(breaker.admit(later), Admission::Allowed, "there is no trial to give up");
+        assert_eq!(
+            breaker.admit(later),
+            CallAdmission::Allowed,
+            "there is no trial to give up"
+        );
     }
 }

@@ -448,7 +448,7 @@ pub async fn warned_before_the_page_sends(stage: &mut Stage) -> Told {
     let id = wallet(stage).payments()[0]["txID"].clone();
     let found = ask_node(stage, "gettransactionbyid", &json!({ "value": id })).await;
     holds(found["txID"].is_null(), format!("the page has sent it: {found}"))?;
-    // The payer who continues after all is asked again, and not warned again.
+    // The payer who continues after all gets the prompt again, without another warning.
     stage.press("Continue anyway").await?;
     stage.until("options").await?;
     stage.press("Pay 0.000004").await?;

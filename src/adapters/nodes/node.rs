@@ -11,7 +11,7 @@ use super::{
     wire::{RawLog, RpcRefusal, RpcResponse},
 };
 use crate::{
-    adapters::breaker::{Admission, Breaker},
+    adapters::breaker::{Breaker, CallAdmission},
     domain::network::Network,
 };
 use alloy::primitives::U64;
@@ -332,10 +332,10 @@ impl ChainNode {
             let trial_ended = self.trial_ended.notified();
             let admission = lock(&self.breaker).admit(Instant::now());
             match admission {
-                Admission::Allowed => return Ok(None),
-                Admission::Trial => return Ok(Some(TrialCall { node: self })),
-                Admission::Rejected => return Err(NodeFailure::Resting),
-                Admission::DuringTrial => {
+                CallAdmission::Allowed => return Ok(None),
+                CallAdmission::Trial => return Ok(Some(TrialCall { node: self })),
+                CallAdmission::Rejected => return Err(NodeFailure::Resting),
+                CallAdmission::DuringTrial => {
                     let waited = timeout_at(deadline, trial_ended).await;
                     waited.map_err(|_| NodeFailure::Resting)?;
                 }
