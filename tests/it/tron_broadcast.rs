@@ -488,7 +488,7 @@ async fn broadcasts_of_a_link_are_bounded_and_strangers_leave_some_for_the_owner
         let message = refused["message"].as_str().expect("text");
         assert!(message.contains("can still send its transactions itself"), "{message}");
     }
-    // What is stored can be repeated.
+    // A transaction whose hash is stored can be broadcast again.
     nodes.respond(BroadcastOutcome::AlreadyKnown);
     as_stranger(&payment, 0).await.expect(200);
     assert_eq!(nodes.received().len(), 1, "a refused transaction reaches no node");
